@@ -1,0 +1,79 @@
+# `make` lists the targets. Each one installs what it needs under .tools/ and bin/; nothing else on the machine changes.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+GO ?= go
+BINARY := bin/mcp-via-llm
+# CI may run with an empty HOME, where Go finds no folder for its caches.
+ifeq ($(strip $(HOME)),)
+export HOME := $(CURDIR)/.tools/home
+endif
+UNIT = $(shell $(GO) list ./... | grep -v '/e2e$$')
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/mcp-via-llm
+	$(GO) build -trimpath -o $(BINARY) ./cmd/mcp-via-llm
+
+.PHONY: tools tools-demo
+tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs
+	@e2e/tools.sh test
+tools-demo: ## install what the demo runs: one Envoy
+	@e2e/tools.sh demo
+
+.PHONY: test
+test: tools build race e2e ## everything: set-up, unit tests with the race detector, tests with a real Envoy
+
+.PHONY: unit
+unit: ## unit tests, quick
+	$(GO) test $(UNIT)
+
+.PHONY: race
+race: ## unit tests with the race detector
+	$(GO) test -race $(UNIT)
+
+.PHONY: e2e
+e2e: tools ## tests with a real Envoy, real MCP servers and a scripted LLM; RUN=Regexp chooses
+	$(GO) test -count=1 -timeout 15m $(if $(RUN),-v -run '$(RUN)') ./e2e
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (default 10s)
+	@for package in $(UNIT); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),10s) $$package; \
+		done; \
+	done
+
+.PHONY: lint
+lint: ## gofmt and go vet
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+		if [ -n "$$unformatted" ]; then echo "gofmt these files:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+
+.PHONY: fmt
+fmt: ## format the Go files
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: check
+check: lint ## lint, and fail if formatting or generation leaves the work tree changed
+	$(GO) generate ./...
+	gofmt -w $$(git ls-files '*.go')
+	$(GO) mod verify >/dev/null
+	@if [ -n "$$(git status --porcelain)" ]; then echo "the work tree is dirty:"; git status --short; exit 1; fi
+
+.PHONY: demo
+demo: tools-demo build ## see it work: LLM=http://host/v1 [MODEL=] [KEY_ENV=] [CONFIG=] [ASK=] for a real model, KEEP=1 to leave it running
+	@$(GO) build -trimpath -o bin/addserver ./e2e/addserver
+	@$(GO) build -trimpath -o bin/demo ./e2e/demo
+	@exec bin/demo $(if $(LLM),-llm '$(LLM)') $(if $(MODEL),-model '$(MODEL)') $(if $(KEY_ENV),-key-env '$(KEY_ENV)') \
+		$(if $(CONFIG),-config '$(CONFIG)') $(if $(ASK),-ask '$(subst ','\'',$(ASK))') $(if $(KEEP),-keep)
+
+.PHONY: clean
+clean: ## remove bin/ and .tools/
+	rm -rf bin .tools
