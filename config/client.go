@@ -1,0 +1,135 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DefaultClient is the profile of requests for which no route chose another.
+const DefaultClient = "default"
+
+// Keepalive styles.
+const (
+	KeepaliveComment = "comment"
+	KeepaliveChunk   = "chunk"
+)
+
+// Client is a client profile. Every entry starts from these defaults, not from
+// the profile "default".
+type Client struct {
+	// Servers are the MCP servers whose tools are injected. Absent: all. Empty:
+	// none, requests pass untouched.
+	Servers []string `yaml:"servers"`
+	// MaxIterations limits the segments of a turn; one more runs without tools,
+	// for the answer. Default 10.
+	MaxIterations int `yaml:"max_iterations"`
+	// LoopTimeout limits a whole turn. Default 5m.
+	LoopTimeout time.Duration `yaml:"loop_timeout"`
+	// SessionTTL is how long hidden history lives after its last use. Default 60m.
+	SessionTTL time.Duration `yaml:"session_ttl"`
+	// Resources offers MCP resources as tools. Default true.
+	Resources bool `yaml:"resources"`
+	// Prompts offers MCP prompts, as system messages or as tools. Default true.
+	Prompts bool `yaml:"prompts"`
+	// MaxParallelCalls limits the MCP calls of a turn that run at once. Default 16.
+	MaxParallelCalls int `yaml:"max_parallel_calls"`
+	// MaxTools limits the injected tools. Default 128, OpenAI's own limit.
+	MaxTools int `yaml:"max_tools"`
+	// HistoryMaxBytes limits the hidden history of a conversation, in bytes.
+	// Default 262144.
+	HistoryMaxBytes int `yaml:"history_max_bytes"`
+	// Keepalive is the longest silence in a stream that has begun. Default 10s.
+	Keepalive time.Duration `yaml:"keepalive"`
+	// KeepaliveStyle is comment (an SSE comment line, default) or chunk (an empty
+	// delta).
+	KeepaliveStyle string `yaml:"keepalive_style"`
+	// Dialect names the provider's peculiarities. Default openai.
+	Dialect string `yaml:"dialect"`
+	// Models are globs over the request's model; "*" also matches slashes. A
+	// model that matches none passes untouched. Default ["*"].
+	Models []string `yaml:"models"`
+}
+
+func (c *Client) setDefaults() {
+	c.MaxIterations = 10
+	c.LoopTimeout = 5 * time.Minute
+	c.SessionTTL = time.Hour
+	c.Resources = true
+	c.Prompts = true
+	c.MaxParallelCalls = 16
+	c.MaxTools = 128
+	c.HistoryMaxBytes = 262144
+	c.Keepalive = 10 * time.Second
+	c.KeepaliveStyle = KeepaliveComment
+	c.Dialect = "openai"
+	c.Models = []string{"*"}
+}
+
+func (c *Client) validate(r *report, at string, servers map[string]Server) {
+	for i, name := range c.Servers {
+		key := index(join(at, "servers"), i)
+		if _, ok := servers[name]; !ok {
+			r.add(key, "unknown server %q%s", r.shown(key, name), hint(name, sortedKeys(servers), "configured"))
+		} else if slices.Contains(c.Servers[:i], name) {
+			r.add(key, "server %q is named twice", r.shown(key, name))
+		}
+	}
+	r.positive(join(at, "max_iterations"), c.MaxIterations)
+	r.positive(join(at, "loop_timeout"), c.LoopTimeout)
+	r.positive(join(at, "session_ttl"), c.SessionTTL)
+	r.positive(join(at, "max_parallel_calls"), c.MaxParallelCalls)
+	r.positive(join(at, "max_tools"), c.MaxTools)
+	r.positive(join(at, "history_max_bytes"), c.HistoryMaxBytes)
+	r.positive(join(at, "keepalive"), c.Keepalive)
+	r.oneOf(join(at, "keepalive_style"), c.KeepaliveStyle, KeepaliveComment, KeepaliveChunk)
+	r.globs(join(at, "models"), c.Models)
+}
+
+// Route sends the requests of matching Envoy routes to a client profile.
+type Route struct {
+	Glob   string
+	Client string
+}
+
+// Routes are the entries of `routes`, in file order.
+type Routes []Route
+
+func (rs Routes) validate(r *report, at string, clients map[string]Client) {
+	for _, route := range rs {
+		key := join(at, route.Glob)
+		r.glob(key, route.Glob)
+		if _, ok := clients[route.Client]; !ok {
+			r.add(key, "unknown client %q%s", r.shown(key, route.Client), hint(route.Client, sortedKeys(clients), "configured"))
+		}
+	}
+}
+
+// ClientFor chooses the profile of a request: named if not empty (the gRPC
+// metadata x-mcp-client that a route sets), else by the first glob that matches
+// the route's name, else the default. An unknown name is an error.
+func (c *Config) ClientFor(named, route string) (string, *Client, error) {
+	name := named
+	if name == "" {
+		name = c.Routes.match(route)
+	}
+	client, ok := c.Clients[name]
+	if !ok {
+		return name, nil, fmt.Errorf("the route names the client %q, which is not configured%s", name, hint(name, sortedKeys(c.Clients), "configured"))
+	}
+	return name, &client, nil
+}
+
+func (rs Routes) match(route string) string {
+	// path.Match keeps "*" within a segment; route names are paths made by
+	// control planes (httproute/NAMESPACE/NAME/rule/0/…), where it should not.
+	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	for _, r := range rs {
+		if ok, _ := path.Match(flat(r.Glob), flat(route)); ok && route != "" {
+			return r.Client
+		}
+	}
+	return DefaultClient
+}

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Envoy shapes the bootstrap that `envoy-config` prints. Only mcp_egress changes
+// what the service itself does.
+type Envoy struct {
+	// Main is the address clients call. Default 127.0.0.1:10000.
+	Main string `yaml:"main"`
+	// Loop is the address of the loop listener; keep it reachable by the service
+	// only. Default: the address in llm.loop_url.
+	Loop string `yaml:"loop"`
+	// MCPEgress makes the service reach HTTP MCP servers through Envoy at this
+	// address. Default "": it dials them directly, and the listener is printed at
+	// 127.0.0.1:10002.
+	MCPEgress string `yaml:"mcp_egress"`
+	// Admin is Envoy's own admin address. Default 127.0.0.1:9901.
+	Admin string `yaml:"admin"`
+	// Service is where Envoy reaches this service. Default: listen.ext_proc.
+	Service string `yaml:"service"`
+	// ServiceTLS is how Envoy reaches it when listen.tls is set, as paths of PEM
+	// files on Envoy's machine.
+	ServiceTLS *ServiceTLS `yaml:"service_tls"`
+	// Version is the oldest Envoy the bootstrap is for. Default "1.40".
+	Version string `yaml:"version"`
+	// Mode is override (needs Envoy 1.40; other requests on the route cost one
+	// header exchange) or static (1.37 and later; fails closed). Default:
+	// override, static before 1.40.
+	Mode string `yaml:"mode"`
+	// FailureModeAllow lets requests go on without tools and hidden history while
+	// the service is down. Override mode only. Default false.
+	FailureModeAllow bool `yaml:"failure_mode_allow"`
+	// CA is the bundle that verifies the provider and MCP servers. Default
+	// /etc/ssl/certs/ca-certificates.crt.
+	CA string `yaml:"ca"`
+}
+
+// ServiceTLS is Envoy's side of listen.tls.
+type ServiceTLS struct {
+	// CA verifies the service's certificate.
+	CA string `yaml:"ca"`
+	// Cert is Envoy's client certificate, for mTLS.
+	Cert string `yaml:"cert"`
+	// Key is its private key.
+	Key string `yaml:"key"`
+}
+
+// Filter modes.
+const (
+	ModeOverride = "override"
+	ModeStatic   = "static"
+)
+
+func (e *Envoy) setDefaults() {
+	e.Main = "127.0.0.1:10000"
+	e.Admin = "127.0.0.1:9901"
+	e.Version = "1.40"
+	e.CA = "/etc/ssl/certs/ca-certificates.crt"
+}
+
+// Minor is the minor part of Version: 40 for 1.40 and 1.40.2.
+func (e *Envoy) Minor() int {
+	minor, _ := parseVersion(e.Version)
+	return minor
+}
+
+// FilterMode is Mode, or what Version allows where Mode is not set.
+func (e *Envoy) FilterMode() string {
+	switch {
+	case e.Mode != "":
+		return e.Mode
+	case e.Minor() < 40:
+		return ModeStatic
+	}
+	return ModeOverride
+}
+
+func (e *Envoy) validate(r *report, path string) {
+	r.address(join(path, "main"), e.Main)
+	r.address(join(path, "admin"), e.Admin)
+	for key, address := range map[string]string{"loop": e.Loop, "mcp_egress": e.MCPEgress, "service": e.Service} {
+		if address != "" {
+			r.address(join(path, key), address)
+		}
+	}
+	minor, ok := parseVersion(e.Version)
+	if !ok || minor < 37 {
+		r.add(join(path, "version"), "needs an Envoy version from 1.37 on, such as 1.40")
+	}
+	if e.Mode != "" {
+		r.oneOf(join(path, "mode"), e.Mode, ModeOverride, ModeStatic)
+	}
+	if ok && minor < 40 && e.Mode == ModeOverride {
+		r.add(join(path, "mode"), "override needs Envoy 1.40; use static, or leave mode out")
+	}
+	if e.FailureModeAllow && e.FilterMode() == ModeStatic {
+		r.add(join(path, "failure_mode_allow"), "is not possible in static mode: Envoy cannot go on once body bytes have left it")
+	}
+	if t := e.ServiceTLS; t != nil && (t.CA == "" || (t.Cert == "") != (t.Key == "")) {
+		r.add(join(path, "service_tls"), "needs ca, and cert and key together")
+	}
+}
+
+// parseVersion takes 1.MINOR or 1.MINOR.PATCH.
+func parseVersion(version string) (minor int, ok bool) {
+	rest, found := strings.CutPrefix(version, "1.")
+	if !found {
+		return 0, false
+	}
+	head, _, _ := strings.Cut(rest, ".")
+	minor, err := strconv.Atoi(head)
+	return minor, err == nil
+}

@@ -1,0 +1,221 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// write puts text into a config file of its own folder.
+func write(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func mustLoad(t testing.TB, text string) *Config {
+	t.Helper()
+	c, err := Load(write(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestProblemsNameLineAndKey(t *testing.T) {
+	t.Setenv("SECRET", "hunter2 not-a-url")
+	t.Setenv("NOT_A_NUMBER", "hunter2")
+	for _, row := range []struct{ name, text, want string }{
+		{"unknown key", "listen:\n  ext_prc: 1:2\n", `2: listen.ext_prc: unknown key; did you mean "ext_proc"?`},
+		{"unknown key, nothing near", "llm:\n  zzzzzzzzzz: 1\n", `2: llm.zzzzzzzzzz: unknown key; known keys: base_url, loop_url`},
+		{"unknown section", "client: {}\n", `1: client: unknown key; did you mean "clients"?`},
+		{"merge key", "servers:\n  a: &a {command: [x]}\n  b: {<<: *a}\n", `3: servers.b["<<"]: unknown key; known keys: command, connect_timeout, cwd, env, forward_headers, headers, max_result_bytes, optional, tool_timeout, tools, transport, url`},
+		{"duplicate key", "servers:\n  a: {command: [x]}\n  a: {command: [y]}\n", `3: servers.a: duplicate key, first given in line 2`},
+		{"mapping wanted", "servers: [a]\n", `1: servers: must be a mapping (key: value), not a list`},
+		{"list wanted", "servers:\n  a:\n    command: npx\n", `3: servers.a.command: must be a list ([a, b]), not a single value`},
+		{"text wanted", "listen: {admin: [a]}\n", `1: listen.admin: must be a text, not a list`},
+		{"number wanted", "clients:\n  default:\n    max_tools: many\n", `3: clients.default.max_tools: must be a whole number`},
+		{"quoted number", "max_request_bytes: '10'\n", `1: max_request_bytes: must be a whole number`},
+		{"bool wanted", "clients: {default: {resources: maybe}}\n", `1: clients.default.resources: must be true or false`},
+		{"duration without unit", "drain_timeout: 30\n", `1: drain_timeout: must be a duration with its unit, such as 500ms, 60s or 5m`},
+		{"zero", "clients: {default: {loop_timeout: 0s}}\n", `1: clients.default.loop_timeout: must be greater than zero`},
+		{"unknown server", "servers: {files: {command: [x]}}\nclients:\n  team-a:\n    servers:\n      - fils\n", `5: clients.team-a.servers[0]: unknown server "fils"; did you mean "files"?`},
+		{"unknown server, none configured", "clients: {a: {servers: [b]}}\n", `1: clients.a.servers[0]: unknown server "b"; none is configured`},
+		{"unknown server, expanded", "clients: {a: {servers: ['${SECRET}']}}\n", `1: clients.a.servers[0]: unknown server "${SECRET}"; none is configured`},
+		{"server twice", "servers: {f: {command: [x]}}\nclients: {a: {servers: [f, f]}}\n", `2: clients.a.servers[1]: server "f" is named twice`},
+		{"unknown client in routes", "clients: {team-a: {}}\nroutes:\n  \"httproute/a/*\": team-b\n", `3: routes["httproute/a/*"]: unknown client "team-b"; did you mean "team-a"?`},
+		{"bad route glob", "routes:\n  \"a[\": default\n", `2: routes["a["]: is not a glob: use *, ? and [a-z] classes, and \ before a literal one of them`},
+		{"bad tool glob", "servers:\n  a:\n    command: [x]\n    tools:\n      deny: ['[']\n", `5: servers.a.tools.deny[0]: is not a glob: use *, ? and [a-z] classes, and \ before a literal one of them`},
+		{"stdio and HTTP mixed", "servers:\n  a:\n    command: [x]\n    url: http://h/mcp\n", `2: servers.a: mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, transport); keep one kind`},
+		{"neither kind", "servers:\n  a: {}\n", `2: servers.a: needs a command (stdio server) or a url (HTTP server)`},
+		{"empty command", "servers: {a: {command: []}}\n", `1: servers.a.command: needs a program, such as [npx, -y, some-server]`},
+		{"server name", "servers:\n  1st: {command: [x]}\n", `2: servers.1st: a server name must begin with an ASCII letter, because tool names are made from it`},
+		{"transport", "servers: {a: {url: 'http://h', transport: http}}\n", `1: servers.a.transport: must be one of: streamable-http, sse`},
+		{"bad URL", "servers:\n  a:\n    url: host/mcp\n", `3: servers.a.url: is not a URL of the form http://host or https://host:port/path`},
+		{"bad expanded URL", "servers: {a: {url: '${SECRET}'}}\n", `1: servers.a.url: is not a URL of the form http://host or https://host:port/path`},
+		{"bad expanded number", "max_request_bytes: ${NOT_A_NUMBER}\n", `1: max_request_bytes: must be a whole number`},
+		{"loop URL with a path", "llm: {loop_url: 'http://127.0.0.1:1/v1'}\n", `1: llm.loop_url: must be scheme and host only, because requests keep the client's own path`},
+		{"base URL with a password", "llm: {base_url: 'http://u:hunter2@h/v1'}\n", `1: llm.base_url: must not carry a query or credentials`},
+		{"header name", "servers: {a: {url: 'http://h', headers: {'a b': x}}}\n", `1: servers.a.headers["a b"]: is not a valid HTTP header name`},
+		{"header value", "servers: {a: {url: 'http://h', headers: {a: \"hunter2\\n\"}}}\n", `1: servers.a.headers.a: has characters that an HTTP header value must not contain`},
+		{"forwarded credential", "servers: {a: {url: 'http://h', forward_headers: [Authorization]}}\n", `1: servers.a.forward_headers[0]: "Authorization" carries the caller's LLM credential, which no MCP server may get; let callers use a header of their own`},
+		{"unset variable", "servers:\n  a:\n    url: http://h\n    headers: {x: '${MCP_TEST_UNSET}'}\n", `4: servers.a.headers.x: the environment variable MCP_TEST_UNSET of ${MCP_TEST_UNSET} is not set`},
+		{"missing file", "listen:\n  admin: ${file:/nonexistent/x}\n", `2: listen.admin: the file of a ${file:PATH} cannot be read: open /nonexistent/x: no such file or directory`},
+		{"unclosed reference", "store: {key_prefix: 'a${b'}\n", `1: store.key_prefix: has a ${ without its }; write $${ for a literal ${`},
+		{"strange reference", "store: {key_prefix: '${A:-b}'}\n", `1: store.key_prefix: ${A:-b} is neither ${VAR} nor ${file:PATH}; write $${ for a literal ${`},
+		{"address", "listen: {ext_proc: localhost}\n", `1: listen.ext_proc: is not an address of the form host:port, such as 127.0.0.1:9002`},
+		{"http without base_url", "listen: {http: '127.0.0.1:0'}\n", `1: listen.http: the mode without Envoy needs llm.base_url, such as http://127.0.0.1:11434/v1`},
+		{"half a certificate", "listen:\n  tls: {cert: a}\n", `2: listen.tls: needs both cert and key`},
+		{"redis URL", "store: {redis: {url: 'http://u:hunter2@h'}}\n", `1: store.redis.url: is not a URL of the form redis://user:password@host:port/0 or rediss://…`},
+		{"identity", "identity: {from: [cookie]}\n", `1: identity.from[0]: must be one of: mtls_san, jwt_sub, authorization`},
+		{"log level", "log: {level: loud}\n", `1: log.level: must be one of: debug, info, warn, error`},
+		{"old Envoy", "envoy: {version: 1.36}\n", `1: envoy.version: needs an Envoy version from 1.37 on, such as 1.40`},
+		{"override on old Envoy", "envoy: {version: 1.39.3, mode: override}\n", `1: envoy.mode: override needs Envoy 1.40; use static, or leave mode out`},
+		{"fail open in static mode", "envoy: {mode: static, failure_mode_allow: true}\n", `1: envoy.failure_mode_allow: is not possible in static mode: Envoy cannot go on once body bytes have left it`},
+		{"not YAML", "listen:\n  a: b: c\n", `2: is not valid YAML: mapping values are not allowed in this context`},
+		{"two documents", "{}\n---\n{}\n", `2: has more than one YAML document; keep one`},
+		{"not a mapping", "- a\n", `1: must be a mapping (key: value), not a list`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := write(t, row.text)
+			_, err := Load(path)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if got := strings.TrimPrefix(err.Error(), path+":"); got != row.want {
+				t.Errorf("\n got %s\nwant %s", got, row.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Error("a secret is in the message")
+			}
+		})
+	}
+}
+
+func TestAllProblemsAreReportedInFileOrder(t *testing.T) {
+	path := write(t, "clients:\n  a: {servers: [nope], max_tols: 1}\nlisten: {admin: x}\ndrain_timeout: soon\n")
+	_, err := Load(path)
+	want := strings.ReplaceAll(`F:2: clients.a.max_tols: unknown key; did you mean "max_tools"?
+F:2: clients.a.servers[0]: unknown server "nope"; none is configured
+F:3: listen.admin: is not an address of the form host:port, such as 127.0.0.1:9002
+F:4: drain_timeout: must be a duration with its unit, such as 500ms, 60s or 5m`, "F", path)
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	_, err := Load("/nonexistent/c.yaml")
+	if want := "/nonexistent/c.yaml: cannot be read: no such file or directory"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c := mustLoad(t, "servers: {files: {command: [x]}, web: {url: 'https://h/mcp'}}\n")
+	want := &Config{
+		Listen: Listen{ExtProc: "127.0.0.1:9002", Admin: "127.0.0.1:9003"},
+		LLM:    LLM{LoopURL: "http://127.0.0.1:10001"},
+		Store:  Store{KeyPrefix: "mcpvia:", OnError: "fail"},
+		Servers: map[string]Server{
+			"files": {Command: []string{"x"}, Transport: "streamable-http", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, Optional: true},
+			"web":   {URL: "https://h/mcp", Transport: "streamable-http", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, Optional: true},
+		},
+		Clients: map[string]Client{"default": {
+			Servers: []string{"files", "web"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, SessionTTL: time.Hour,
+			Resources: true, Prompts: true, MaxParallelCalls: 16, MaxTools: 128, HistoryMaxBytes: 262144,
+			Keepalive: 10 * time.Second, KeepaliveStyle: "comment", Dialect: "openai", Models: []string{"*"},
+		}},
+		Identity:        Identity{From: []string{"mtls_san", "jwt_sub", "authorization"}},
+		MaxRequestBytes: 32 << 20, MaxResponseBytes: 32 << 20, DrainTimeout: 25 * time.Second,
+		Log:   Log{Level: "info", Format: "auto"},
+		Envoy: Envoy{Main: "127.0.0.1:10000", Admin: "127.0.0.1:9901", Version: "1.40", CA: "/etc/ssl/certs/ca-certificates.crt"},
+	}
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestClientsStartFromBuiltInDefaults(t *testing.T) {
+	c := mustLoad(t, `
+servers: {a: {command: [x]}, b: {command: [y]}}
+clients:
+  default: {max_iterations: 3}
+  team: {servers: [b], resources: false}
+  none: {servers: []}
+`)
+	if got := c.Clients["default"]; got.MaxIterations != 3 || len(got.Servers) != 2 {
+		t.Errorf("default: %+v", got)
+	}
+	if got := c.Clients["team"]; got.MaxIterations != 10 || got.Resources || !got.Prompts || len(got.Servers) != 1 {
+		t.Errorf("team: %+v", got)
+	}
+	if got := c.Clients["none"]; len(got.Servers) != 0 {
+		t.Errorf("none: %+v", got)
+	}
+	c = mustLoad(t, "servers: {a: {command: [x]}}\nclients: {team: {}}\n")
+	if got := c.Clients["default"]; len(got.Servers) != 0 {
+		t.Errorf("a default beside configured clients got servers nobody gave it: %+v", got)
+	}
+}
+
+func TestClientFor(t *testing.T) {
+	c := mustLoad(t, `
+clients: {team-a: {}, team-b: {}}
+routes:
+  "httproute/team-b/special/*": team-a
+  "httproute/team-b/*": team-b
+`)
+	for _, row := range []struct{ named, route, want string }{
+		{"", "", "default"},
+		{"team-a", "httproute/team-b/x", "team-a"},
+		{"", "httproute/team-b/llm/rule/0/match/0/*", "team-b"},
+		{"", "httproute/team-b/special/rule/0", "team-a"},
+		{"", "httproute/other", "default"},
+	} {
+		if name, client, err := c.ClientFor(row.named, row.route); err != nil || client == nil || name != row.want {
+			t.Errorf("ClientFor(%q, %q) = %q, %v; want %q", row.named, row.route, name, err, row.want)
+		}
+	}
+	_, _, err := c.ClientFor("team-c", "")
+	if want := `the route names the client "team-c", which is not configured; did you mean "team-a"?`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestEnvoyMode(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         ModeOverride,
+		"envoy: {version: 1.39.3}": ModeStatic,
+		"envoy: {version: '1.41'}": ModeOverride,
+		"envoy: {mode: static}":    ModeStatic,
+	} {
+		if c := mustLoad(t, text); c.Envoy.FilterMode() != want {
+			t.Errorf("%q: %s, want %s", text, c.Envoy.FilterMode(), want)
+		}
+	}
+}
+
+func TestExampleFiles(t *testing.T) {
+	t.Setenv("GITHUB_TOKEN", "x")
+	files, err := filepath.Glob("../examples/config/*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("examples: %v, %v", files, err)
+	}
+	for _, file := range files {
+		if _, err := Load(file); err != nil {
+			t.Error(err)
+		}
+	}
+}

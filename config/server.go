@@ -1,0 +1,126 @@
+package config
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Transports of an MCP server reached by URL.
+const (
+	TransportStreamableHTTP = "streamable-http"
+	TransportSSE            = "sse"
+)
+
+// Server is one MCP server: a command (stdio) or a URL (HTTP), never both.
+type Server struct {
+	// Command starts a stdio server: program and arguments, no shell.
+	Command []string `yaml:"command"`
+	// Env is added to the small environment a stdio server gets.
+	Env map[string]string `yaml:"env"`
+	// Cwd is the working directory of a stdio server. Default: the service's own.
+	Cwd string `yaml:"cwd"`
+	// URL is the endpoint of an HTTP server, such as https://host/mcp.
+	URL string `yaml:"url"`
+	// Headers are sent with every request to an HTTP server.
+	Headers map[string]string `yaml:"headers"`
+	// ForwardHeaders names headers of the client's request that an HTTP server
+	// gets too. Headers that carry the caller's LLM credential are refused.
+	ForwardHeaders []string `yaml:"forward_headers"`
+	// Transport is streamable-http (default), or sse for servers of the MCP
+	// revision 2024-11-05.
+	Transport string `yaml:"transport"`
+	// ToolTimeout limits one tool call. Default 60s.
+	ToolTimeout time.Duration `yaml:"tool_timeout"`
+	// ConnectTimeout limits one attempt to connect and list. Default 10s.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// MaxResultBytes cuts a tool result for the model, in bytes. Default 65536.
+	MaxResultBytes int `yaml:"max_result_bytes"`
+	// Tools selects among the server's tools by their own names.
+	Tools ToolFilter `yaml:"tools"`
+	// Optional servers do not hold back /readyz. Default true.
+	Optional bool `yaml:"optional"`
+}
+
+// ToolFilter selects tools by globs: "*" is any run of characters, "?" one
+// character, "[…]" a class.
+type ToolFilter struct {
+	// Allow keeps only matching tools. Empty: all.
+	Allow []string `yaml:"allow"`
+	// Deny drops matching tools, also allowed ones.
+	Deny []string `yaml:"deny"`
+}
+
+func (s *Server) setDefaults() {
+	s.Transport = TransportStreamableHTTP
+	s.ToolTimeout = 60 * time.Second
+	s.ConnectTimeout = 10 * time.Second
+	s.MaxResultBytes = 65536
+	s.Optional = true
+}
+
+// credentialHeaders carry the caller's LLM credential at the usual providers
+// (OpenAI, Azure OpenAI, Anthropic, Gemini). An MCP server never gets it.
+var credentialHeaders = []string{"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key"}
+
+func (s *Server) validate(r *report, at, name string) {
+	if name == "" || !isLetter(name[0]) {
+		r.add(at, "a server name must begin with an ASCII letter, because tool names are made from it")
+	}
+	stdio := s.Command != nil || len(s.Env) > 0 || s.Cwd != ""
+	http := s.URL != "" || len(s.Headers) > 0 || len(s.ForwardHeaders) > 0 || r.given(join(at, "transport"))
+	switch {
+	case stdio && http:
+		r.add(at, "mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, transport); keep one kind")
+	case s.Command == nil && s.URL == "" && !r.under(at):
+		r.add(at, "needs a command (stdio server) or a url (HTTP server)")
+	case s.Command != nil && (len(s.Command) == 0 || s.Command[0] == ""):
+		r.add(join(at, "command"), "needs a program, such as [npx, -y, some-server]")
+	}
+	if s.URL != "" {
+		r.httpURL(join(at, "url"), s.URL)
+	}
+	r.oneOf(join(at, "transport"), s.Transport, TransportStreamableHTTP, TransportSSE)
+	s.validateHeaders(r, at)
+	r.positive(join(at, "tool_timeout"), s.ToolTimeout)
+	r.positive(join(at, "connect_timeout"), s.ConnectTimeout)
+	r.positive(join(at, "max_result_bytes"), s.MaxResultBytes)
+	r.globs(join(at, "tools.allow"), s.Tools.Allow)
+	r.globs(join(at, "tools.deny"), s.Tools.Deny)
+}
+
+func (s *Server) validateHeaders(r *report, at string) {
+	for _, name := range sortedKeys(s.Headers) {
+		switch key := join(join(at, "headers"), name); {
+		case !httpguts.ValidHeaderFieldName(name):
+			r.add(key, "is not a valid HTTP header name")
+		case !httpguts.ValidHeaderFieldValue(s.Headers[name]):
+			r.add(key, "has characters that an HTTP header value must not contain")
+		}
+	}
+	for i, name := range s.ForwardHeaders {
+		switch key := index(join(at, "forward_headers"), i); {
+		case !httpguts.ValidHeaderFieldName(name):
+			r.add(key, "is not a valid HTTP header name")
+		case slices.Contains(credentialHeaders, strings.ToLower(name)):
+			r.add(key, "%q carries the caller's LLM credential, which no MCP server may get; let callers use a header of their own", name)
+		}
+	}
+}
+
+func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
+
+func (r *report) globs(at string, globs []string) {
+	for i, glob := range globs {
+		r.glob(index(at, i), glob)
+	}
+}
+
+func (r *report) glob(at, glob string) {
+	if _, err := path.Match(glob, ""); err != nil || glob == "" {
+		r.add(at, "is not a glob: use *, ? and [a-z] classes, and \\ before a literal one of them")
+	}
+}
