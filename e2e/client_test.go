@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -201,4 +202,21 @@ func ask(stream bool, question string) string {
 		panic(err) // strings and a bool always encode
 	}
 	return string(body)
+}
+
+// plainBody is the body as a client that understands gzip reads it.
+func plainBody(t *testing.T, a answer) string {
+	t.Helper()
+	if a.header.Get("Content-Encoding") != "gzip" {
+		return a.body
+	}
+	reader, err := gzip.NewReader(strings.NewReader(a.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }

@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/llm"
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/mcpserver"
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
+)
+
+// cancelLimit is how soon after its client has gone the work of a turn must have ended.
+const cancelLimit = time.Second
+
+// TestClientGoesAway closes the client's connection in each phase of a turn: the LLM's and the MCP server's work is
+// cancelled within a second, no further segment begins, and no goroutine stays behind.
+func TestClientGoesAway(t *testing.T) {
+	on(t, full(), func(t *testing.T, v variant) {
+		b, url := bench(t)
+		r := start(t, v, setup{config: fmt.Sprintf(`
+servers:
+  bench: {url: %q, optional: false}
+clients:
+  default: {servers: [bench], keepalive: 200ms}
+`, url)})
+		phases := []struct {
+			name string
+			run  func(*testing.T, *rig.Rig, *mcpserver.Bench)
+		}{
+			{"before the first byte", func(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) { leaveFirstSegment(t, r, true) }},
+			{"whole answer, before it", func(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) { leaveFirstSegment(t, r, false) }},
+			{"in the stream", leaveStream},
+			{"in a tool", func(t *testing.T, r *rig.Rig, b *mcpserver.Bench) { leaveTool(t, r, b, true) }},
+			{"whole answer, in a tool", func(t *testing.T, r *rig.Rig, b *mcpserver.Bench) { leaveTool(t, r, b, false) }},
+			{"in the second segment", func(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) { leaveSecondSegment(t, r, true) }},
+			{"whole answer, in the second segment", func(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) { leaveSecondSegment(t, r, false) }},
+		}
+		round := func(t *testing.T) {
+			for _, phase := range phases {
+				t.Run(phase.name, func(t *testing.T) { phase.run(t, r, b) })
+			}
+		}
+		t.Run("first", round) // fills the connection pools
+		baseline := settled(t, r)
+		t.Run("second", round)
+		deadline := time.Now().Add(5 * time.Second)
+		for goroutines(t, r) > baseline {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines, %d before:\n%s", goroutines(t, r), baseline, get(t, r.Admin+"/debug/pprof/goroutine?debug=1"))
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
+// leave sends a request in the background and returns how to close its connection.
+func leave(t *testing.T, r *rig.Rig, stream bool) context.CancelFunc {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		response, err := send(ctx, r, ask(stream, "hi"))
+		if err != nil {
+			return // the test has left, as it means to
+		}
+		defer response.Body.Close()
+		io.Copy(io.Discard, response.Body) // ends when the test leaves
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func waitRequest(t *testing.T, r *rig.Rig, n int) *llm.Request {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), turnLimit)
+	defer cancel()
+	request, err := r.LLM.Wait(ctx, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+// wantAborted asserts that the LLM's caller goes away within the limit.
+func wantAborted(t *testing.T, request *llm.Request, left time.Time) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), turnLimit)
+	defer cancel()
+	at, err := request.WaitAborted(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := at.Sub(left); took > cancelLimit {
+		t.Errorf("segment %d was cancelled %v after the client had gone", request.Number, took)
+	}
+}
+
+func leaveFirstSegment(t *testing.T, r *rig.Rig, stream bool) {
+	r.LLM.Use(llm.Always(llm.Hang()))
+	cancel := leave(t, r, stream)
+	request := waitRequest(t, r, 1)
+	left := time.Now()
+	cancel()
+	wantAborted(t, request, left)
+}
+
+func leaveStream(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) {
+	r.LLM.Use(llm.Always(llm.Hang(llm.Chunk{
+		Bytes: `data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"Hello"}}]}` + "\n\n",
+	})))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	response := open(t, ctx, r, ask(true, "hi"))
+	defer response.Body.Close()
+	if _, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	request := waitRequest(t, r, 1)
+	left := time.Now()
+	cancel()
+	wantAborted(t, request, left)
+}
+
+func leaveTool(t *testing.T, r *rig.Rig, b *mcpserver.Bench, stream bool) {
+	r.LLM.Use(llm.Sequence(llm.Calls(llm.Call("c", "bench__slow", `{"seconds":20}`))))
+	cancel := leave(t, r, stream)
+	within(t, b.Started(), turnLimit, "the tool did not start")
+	left := time.Now()
+	cancel()
+	within(t, b.Cancelled(), turnLimit, "the tool was not cancelled")
+	if took := time.Since(left); took > cancelLimit {
+		t.Errorf("the tool was cancelled %v after the client had gone", took)
+	}
+	if n := len(r.LLM.Requests()); n != 1 {
+		t.Errorf("%d segments, want no further one", n)
+	}
+}
+
+func leaveSecondSegment(t *testing.T, r *rig.Rig, stream bool) {
+	r.LLM.Use(llm.Sequence(llm.Calls(llm.Call("c", "bench__echo", `{"text":"hi"}`)), llm.Hang()))
+	cancel := leave(t, r, stream)
+	request := waitRequest(t, r, 2)
+	left := time.Now()
+	cancel()
+	wantAborted(t, request, left)
+}
+
+func within(t *testing.T, events <-chan string, limit time.Duration, otherwise string) {
+	t.Helper()
+	select {
+	case <-events:
+	case <-time.After(limit):
+		t.Fatal(otherwise)
+	}
+}
+
+// settled returns the number of goroutines once it has stayed the same for a while.
+func settled(t *testing.T, r *rig.Rig) int {
+	t.Helper()
+	count, same := goroutines(t, r), 0
+	for range 100 {
+		time.Sleep(50 * time.Millisecond)
+		if now := goroutines(t, r); now != count {
+			count, same = now, 0
+		} else if same++; same == 10 {
+			break
+		}
+	}
+	return count
+}
+
+func goroutines(t *testing.T, r *rig.Rig) int {
+	t.Helper()
+	var total int
+	if _, err := fmt.Sscanf(get(t, r.Admin+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %d", &total); err != nil {
+		t.Fatal(err)
+	}
+	return total
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), turnLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := plainClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: status %d, %v", url, response.StatusCode, err)
+	}
+	return string(data)
+}
