@@ -1,0 +1,24 @@
+package chat
+
+// Dialect holds the peculiarities of a provider that no answer reveals before it
+// is too late. A client profile names one; nothing is guessed from model names.
+type Dialect struct {
+	// NoUsage: the provider refuses stream_options, so usage is not asked for.
+	NoUsage bool
+	// Reasoning says what of reasoning_content is replayed with an assistant
+	// message that has tool calls: "" what was received, "always" also an empty
+	// one if there was none, "drop" nothing.
+	Reasoning string
+	// Content is the form in which the content of a message that only calls
+	// tools is replayed: "" as received, or "null", "empty", "omit".
+	Content string
+}
+
+// Dialects are the names that a client profile can give.
+var Dialects = map[string]Dialect{
+	"openai":   {},
+	"deepseek": {Reasoning: "always"},
+	"mistral":  {NoUsage: true},
+	"ollama":   {Content: "empty"},
+	"bedrock":  {Content: "omit"},
+}

@@ -1,0 +1,177 @@
+package chat
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Whole makes one completion for the client out of the completions of a turn's
+// segments: the counterpart of Relay for answers that are not streamed.
+//
+// Call Add for each segment, and after the last one Finish.
+type Whole struct {
+	Hidden  func(name string) bool // calls of it stay inside
+	Dialect Dialect
+
+	segment int
+	first   string            // completion of the first segment
+	last    string            // completion of the latest
+	at      string            // path of its choice
+	reply   *Reply            // what it says
+	texts   map[string]string // text of earlier segments, by member name
+}
+
+// Add takes the completion of the next segment. An answer without a choice that
+// has a message is ErrMalformed, one with an error an *UpstreamError.
+func (w *Whole) Add(completion string) (*Reply, error) {
+	if !isObject(completion) {
+		return nil, ErrMalformed
+	}
+	root := gjson.Parse(completion)
+	if err := upstreamError(root.Get("error")); err != nil {
+		return nil, err
+	}
+	message := root.Get("choices.0.message")
+	if !message.IsObject() {
+		return nil, ErrMalformed
+	}
+	if w.reply != nil {
+		w.keepTexts()
+	}
+	w.segment++
+	w.last, w.at = completion, "choices.0"
+	if w.first == "" {
+		w.first = completion
+	}
+	usage := ""
+	if u := root.Get("usage"); present(u) {
+		usage = u.Raw
+	}
+	ids := &callIDs{seed: root.Get("id").Raw + "/" + strconv.Itoa(w.segment)}
+	w.reply = newReply(message.Raw, root.Get("choices.0.finish_reason").String(), usage, ids, w.Dialect)
+	return w.reply, nil
+}
+
+// keepTexts moves the text of the latest segment to that of the earlier ones.
+func (w *Whole) keepTexts() {
+	if w.texts == nil {
+		w.texts = map[string]string{}
+	}
+	for _, name := range textMembers {
+		if v := gjson.Get(w.reply.shown, name); v.Type == gjson.String && v.String() != "" {
+			w.texts[name] += separator(w.texts[name]) + v.String()
+		}
+	}
+}
+
+// Finish gives the completion for the client. One segment without MCP calls comes
+// back byte for byte, save the extensions.
+func (w *Whole) Finish(reason, usage, extensions string) []byte {
+	out := w.last
+	message := w.at + ".message"
+	for _, name := range textMembers {
+		before := w.texts[name]
+		now := gjson.Get(w.reply.shown, name)
+		if before == "" || present(now) && now.Type != gjson.String {
+			continue
+		}
+		all := before
+		if now.String() != "" {
+			all += separator(before) + now.String()
+		}
+		out = set(out, message+"."+name, quote(all))
+	}
+	out = w.showCalls(out, message+".tool_calls")
+	if have := gjson.Get(out, w.at+".finish_reason"); have.String() != reason {
+		out = set(out, w.at+".finish_reason", quote(reason))
+	}
+	if w.segment > 1 {
+		for _, name := range []string{"id", "created", "model"} {
+			if v := gjson.Get(w.first, name); v.Exists() && v.Raw != gjson.Get(out, name).Raw {
+				out = set(out, name, v.Raw)
+			}
+		}
+		if usage != "" {
+			out = set(out, "usage", usage)
+		}
+	}
+	return []byte(set(out, "extensions.mcp_via_llm", extensions))
+}
+
+// showCalls leaves only the client's own calls in the message.
+func (w *Whole) showCalls(out, path string) string {
+	var own [][]byte
+	for _, c := range w.reply.Calls {
+		if !w.Hidden(c.Name) {
+			own = append(own, []byte(c.shown))
+		}
+	}
+	switch {
+	case len(w.reply.Calls) == 0:
+		return out
+	case len(own) == 0:
+		return remove(out, path)
+	case len(own) == len(w.reply.Calls) && !w.changed():
+		return out
+	}
+	return set(out, path, "["+join(own)+"]")
+}
+
+// changed says whether any call's entry differs from what the provider sent.
+func (w *Whole) changed() bool {
+	for i, entry := range gjson.Get(w.reply.shown, "tool_calls").Array() {
+		if entry.Raw != w.reply.Calls[i].shown {
+			return true
+		}
+	}
+	return false
+}
+
+// AsChunk makes one chunk of a completion, for a provider that answers a request
+// for a stream with a whole completion; "" if it is none.
+func AsChunk(completion string) string {
+	message := gjson.Get(completion, "choices.0.message")
+	if !isObject(completion) || !message.IsObject() {
+		return ""
+	}
+	delta := message.Raw
+	for i := range gjson.Get(delta, "tool_calls").Array() {
+		delta = set(delta, "tool_calls."+strconv.Itoa(i)+".index", strconv.Itoa(i))
+	}
+	choice := set(remove(gjson.Get(completion, "choices.0").Raw, "message"), "delta", delta)
+	return set(set(completion, "choices", "["+choice+"]"), "object", `"chat.completion.chunk"`)
+}
+
+// AsCompletion makes one completion of a stream's chunks, for a provider that
+// streams although the request did not ask for it. It takes the data of every
+// event.
+func AsCompletion(events []string, d Dialect) (string, error) {
+	all := func(string) bool { return true }
+	r := &Relay{Known: all, Hidden: all, Usage: true, Dialect: d}
+	r.Begin()
+	for _, data := range events {
+		if strings.TrimSpace(data) == "" {
+			continue
+		}
+		if _, err := r.Chunk(data); err != nil {
+			return "", err
+		}
+	}
+	if !r.complete {
+		return "", ErrTruncated
+	}
+	r.identify(gjson.Result{})
+	r.asm.finalizeAll()
+	reason := "null"
+	if r.finish != "" {
+		reason = quote(r.finish)
+	}
+	out := `{"id":` + r.id + `,"object":"chat.completion","created":` + r.created + `,"model":` + r.model +
+		`,"choices":[{"index":0,"message":` + r.asm.message() + `,"finish_reason":` + reason + `}]`
+	if r.usage != "" {
+		out += `,"usage":` + r.usage
+	}
+	return out + "}", nil
+}

@@ -1,0 +1,135 @@
+package loop
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/sse"
+)
+
+// answer is the stream that the client gets. It begins with the first event or
+// keep-alive; until then an error can still have a status of its own.
+type answer struct {
+	w     http.ResponseWriter
+	flush func() error
+	limit int64
+
+	mu      sync.Mutex
+	opened  bool // the provider has begun to answer, so keep-alives may go out
+	begun   bool // the status line is out
+	written int64
+	last    time.Time
+	idle    string // keep-alive chunk; "" for a comment
+	buf     []byte
+	err     error
+}
+
+func newAnswer(w http.ResponseWriter, limit int64) *answer {
+	return &answer{w: w, limit: limit, flush: http.NewResponseController(w).Flush}
+}
+
+// open takes the headers of the provider's first response for the client's.
+func (a *answer) open(h http.Header) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.opened {
+		return
+	}
+	a.opened, a.last = true, time.Now()
+	copyHeader(a.w.Header(), h)
+	for _, name := range chat.BodyHeaders {
+		a.w.Header().Del(name)
+	}
+	a.w.Header().Set("Content-Type", "text/event-stream")
+}
+
+// event sends one event. It fails with errTooLarge once the turn's answer has
+// passed its limit.
+func (a *answer) event(data string) error {
+	if data == "" {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.written+int64(len(data)) > a.limit {
+		return errTooLarge
+	}
+	return a.write(sse.Append(a.buf[:0], []byte(data)))
+}
+
+// final sends an event whatever the limit: an error, or the end.
+func (a *answer) final(data string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.write(sse.Append(a.buf[:0], []byte(data)))
+}
+
+// write needs mu.
+func (a *answer) write(b []byte) error {
+	if a.err != nil {
+		return a.err
+	}
+	if !a.begun {
+		a.begun = true
+		a.w.WriteHeader(http.StatusOK)
+	}
+	a.buf = b
+	a.written += int64(len(b))
+	a.last = time.Now()
+	if _, a.err = a.w.Write(b); a.err == nil {
+		a.flush() //nolint:errcheck // a writer that cannot flush buffers
+	}
+	return a.err
+}
+
+// seize ends the keep-alives: what comes now ends the answer. It says whether
+// anything was sent.
+func (a *answer) seize() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opened = false
+	return a.begun
+}
+
+// setIdle gives the chunk that breaks a silence, for clients that choke on comments.
+func (a *answer) setIdle(chunk string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.idle = chunk
+}
+
+// keepAlive breaks every silence of the given length, once the answer is open,
+// until ctx ends.
+func (a *answer) keepAlive(ctx context.Context, every time.Duration) {
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			timer.Reset(a.keepAliveAt(time.Now(), every))
+		}
+	}
+}
+
+// keepAliveAt writes a keep-alive if one is due, and says when to look again.
+func (a *answer) keepAliveAt(now time.Time, every time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.opened {
+		return every
+	}
+	if wait := every - now.Sub(a.last); wait > 0 {
+		return wait
+	}
+	if a.idle != "" {
+		a.write(sse.Append(a.buf[:0], []byte(a.idle))) //nolint:errcheck // kept in a.err
+	} else {
+		a.write(append(a.buf[:0], sse.Comment...)) //nolint:errcheck // kept in a.err
+	}
+	return every
+}

@@ -1,0 +1,140 @@
+package loop
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+)
+
+// requestBody is a body as it came and as it reads.
+type requestBody struct{ wire, plain []byte }
+
+func (b requestBody) sent() io.Reader { return bytes.NewReader(b.wire) }
+
+// readBody reads the whole request body, decoding gzip (RFC 9110 section 8.4).
+func (h *handler) readBody(r *http.Request) (requestBody, *chat.Error) {
+	wire, err := readAll(r.Body, h.MaxRequestBytes, r.ContentLength)
+	if err != nil {
+		return requestBody{}, h.bodyError(err)
+	}
+	switch coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding {
+	case "", "identity":
+		return requestBody{wire, wire}, nil
+	case "gzip", "x-gzip":
+		var plain []byte
+		zr, err := gzip.NewReader(bytes.NewReader(wire))
+		if err == nil {
+			plain, err = readAll(zr, h.MaxRequestBytes, 0)
+		}
+		if err != nil {
+			return requestBody{}, h.bodyError(fmt.Errorf("gzip: %w", err))
+		}
+		return requestBody{wire, plain}, nil
+	default:
+		return requestBody{}, &chat.Error{Status: http.StatusUnsupportedMediaType, Type: "invalid_request_error", Code: "unsupported_content_encoding",
+			Message: fmt.Sprintf("The request body has content-encoding %q. Send it as gzip or without a coding.", coding)}
+	}
+}
+
+func (h *handler) bodyError(err error) *chat.Error {
+	if errors.Is(err, errTooLarge) {
+		return &chat.Error{Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error", Code: "request_too_large",
+			Message: fmt.Sprintf("The request body is larger than the limit of %d bytes.", h.MaxRequestBytes)}
+	}
+	return &chat.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "invalid_body",
+		Message: "The request body could not be read: " + err.Error()}
+}
+
+var errTooLarge = errors.New("larger than the limit")
+
+// readAll reads at most limit bytes; more is errTooLarge. The size is a hint.
+func readAll(r io.Reader, limit, size int64) ([]byte, error) {
+	var b bytes.Buffer
+	if size > 0 && size <= limit {
+		b.Grow(int(size) + bytes.MinRead)
+	}
+	n, err := b.ReadFrom(io.LimitReader(r, limit+1))
+	if err == nil && n > limit {
+		err = errTooLarge
+	}
+	return b.Bytes(), err
+}
+
+// outbound makes the request of a segment: the client's own, with another body
+// and without what concerns only the hop between client and gateway.
+func outbound(r *http.Request, body io.Reader, size int64) *http.Request {
+	out := r.Clone(r.Context())
+	out.RequestURI = ""
+	out.URL.Scheme, out.URL.Host = "http", r.Host
+	out.Body, out.ContentLength = io.NopCloser(body), size
+	out.TransferEncoding, out.Close = nil, false
+	for _, name := range strings.Split(out.Header.Get("Connection"), ",") {
+		out.Header.Del(strings.TrimSpace(name))
+	}
+	for _, name := range hopByHop {
+		out.Header.Del(name)
+	}
+	for _, name := range Headers {
+		out.Header.Del(name)
+	}
+	return out
+}
+
+// hopByHop are the headers of RFC 9110 section 7.6.1, and those that net/http
+// writes from the request's fields.
+var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Expect"}
+
+// copyThrough sends a request on as it is and copies the answer back as it comes.
+func (h *handler) copyThrough(w http.ResponseWriter, r *http.Request, body io.Reader, size int64) {
+	resp, err := h.Transport.RoundTrip(outbound(r, body, size))
+	if err != nil {
+		if r.Context().Err() == nil {
+			h.Log.Warn("upstream request failed", "err", err)
+			unreachable.WriteTo(w)
+		}
+		return
+	}
+	defer resp.Body.Close()
+	copyResponse(w, resp)
+}
+
+// copyResponse copies a response byte for byte, flushing what has come.
+func copyResponse(w http.ResponseWriter, resp *http.Response) {
+	copyHeader(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	flush := http.NewResponseController(w).Flush
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return
+			}
+			flush() //nolint:errcheck // a writer that cannot flush buffers
+		}
+		if err != nil {
+			if err != io.EOF {
+				panic(http.ErrAbortHandler) // the client must see that it was cut
+			}
+			return
+		}
+	}
+}
+
+func copyHeader(dst, src http.Header) {
+	for name, values := range src {
+		dst[name] = append([]string(nil), values...)
+	}
+	for _, name := range hopByHop {
+		if name != "Content-Length" {
+			dst.Del(name)
+		}
+	}
+}

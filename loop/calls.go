@@ -1,0 +1,60 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+)
+
+// runCalls runs MCP calls in parallel and gives their results in the order of
+// the calls. Every call has a result: one that says what went wrong, if need be.
+func (t *turn) runCalls(ctx context.Context, calls []chat.Call) []Result {
+	limit := t.client.MaxParallelCalls
+	if limit <= 0 {
+		limit = len(calls)
+	}
+	places := make(chan struct{}, limit)
+	results := make([]Result, len(calls))
+	segment := len(t.rec.report.Segments)
+	var wg sync.WaitGroup
+	for i, call := range calls {
+		if t.tools.Has(call.Name) {
+			t.rec.called = append(t.rec.called, call.Name)
+		}
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			start := time.Now()
+			results[i] = t.runCall(ctx, call)
+			t.rec.call(CallReport{Name: call.Name, Segment: segment, Offset: start.Sub(t.start), Duration: time.Since(start),
+				Outcome: results[i].Outcome, Bytes: len(results[i].Text)})
+		})
+	}
+	wg.Wait()
+	for _, r := range results {
+		t.acted = t.acted || !r.ReadOnly
+	}
+	return results
+}
+
+// runCall runs one call. A panic of the tool's side ends the call, not the process.
+func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.h.Log.Error("a tool call panicked", "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
+			result = Result{Text: fmt.Sprintf("Error: the tool %q failed inside the gateway.", call.Name), Outcome: "failed"}
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return Result{Text: "Error: the call was cancelled before it began.", Outcome: "cancelled", ReadOnly: true}
+	}
+	if call.Bad != "" {
+		return Result{Outcome: "invalid_arguments", ReadOnly: true,
+			Text: fmt.Sprintf("Error: the call of %q was not run, because its arguments cannot be used: %s. Send one JSON object that fits the function's parameters.", call.Name, call.Bad)}
+	}
+	return t.tools.Call(ctx, call.Name, call.Arguments)
+}

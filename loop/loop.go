@@ -1,0 +1,212 @@
+// Package loop is the turn: an http.Handler that takes a chat completions
+// request, gives the model the MCP tools of its client, runs the MCP calls that
+// the model makes, and asks again until there is an answer for the client.
+//
+// It knows nothing of Envoy or MCP: it sends requests through an
+// http.RoundTripper and calls tools through small interfaces declared here.
+package loop
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+)
+
+// Headers with which an application steers one request. None of them reaches
+// the model's provider.
+const (
+	HeaderOff     = "X-Mcp-Via-Llm" // "off": the request passes untouched
+	HeaderServers = "X-Mcp-Servers" // names, joined by commas, that narrow the profile's servers
+	HeaderSession = "X-Mcp-Session" // scopes the hidden history within the client
+)
+
+// Headers are all request headers that steer, for adapters that remove them.
+var Headers = []string{HeaderOff, HeaderServers, HeaderSession}
+
+// Client is a client profile: whose settings apply to a turn.
+type Client struct {
+	Name             string
+	Servers          []string      // names of MCP servers, in order of priority
+	Models           []string      // globs; a request for a model that matches none passes untouched
+	MaxIterations    int           // segments in which the model may call tools
+	MaxParallelCalls int           // MCP calls of one turn that run at once
+	MaxTools         int           // functions in one request, the client's own included; 0 means no limit
+	LoopTimeout      time.Duration // wall time of a turn
+	Keepalive        time.Duration // longest silence of a stream that has begun; 0 means none is broken
+	KeepaliveStyle   string        // "comment" or "chunk"
+	Dialect          string        // a name in chat.Dialects
+}
+
+// Tools are the MCP tools of one request.
+type Tools interface {
+	// JSON gives the function tools, joined by commas, byte-stable from request
+	// to request; empty if there are none.
+	JSON() []byte
+	// Has says whether name is the injected name of one of the tools.
+	Has(name string) bool
+	// Owns says whether name is in the namespace of MCP tools, whether or not
+	// there is such a tool.
+	Owns(name string) bool
+	// Call runs a tool. What goes wrong is in the result: the model is told.
+	Call(ctx context.Context, name, arguments string) Result
+	// Unavailable names the servers whose tools should be here and are not.
+	Unavailable() []string
+}
+
+// Result is what a tool call gave.
+type Result struct {
+	Text     string // for the model
+	Outcome  string // "ok", or a word for what went wrong
+	ReadOnly bool   // the tool says of itself that it changes nothing
+}
+
+// Options are what a handler works with. Client, Tools and Transport must be set.
+type Options struct {
+	// Client gives the profile of a request. A *chat.Error is sent to the client
+	// as it is; any other error is logged and answered with a 500.
+	Client func(*http.Request) (*Client, error)
+	// Tools gives the tools of those servers for a request whose client has
+	// functions with the names in taken.
+	Tools func(ctx context.Context, c *Client, servers []string, r *http.Request, taken []string) Tools
+	// Transport sends the request of every segment.
+	Transport http.RoundTripper
+
+	MaxRequestBytes  int64 // default 32 MiB
+	MaxResponseBytes int64 // of one turn; default 32 MiB
+
+	OnTurn func(*Report) // called when a turn has ended; may be nil
+	Log    *slog.Logger
+}
+
+const (
+	defaultMaxBytes = 32 << 20
+	maxEventBytes   = 16 << 20 // of one server-sent event of a provider
+)
+
+type handler struct{ Options }
+
+// New makes the handler.
+func New(o Options) http.Handler {
+	if o.MaxRequestBytes <= 0 {
+		o.MaxRequestBytes = defaultMaxBytes
+	}
+	if o.MaxResponseBytes <= 0 {
+		o.MaxResponseBytes = defaultMaxBytes
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.OnTurn == nil {
+		o.OnTurn = func(*Report) {}
+	}
+	return &handler{o}
+}
+
+// Wants says, from its headers alone, whether a request may get tools.
+func Wants(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/chat/completions") &&
+		!strings.EqualFold(strings.TrimSpace(r.Header.Get(HeaderOff)), "off")
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !Wants(r) {
+		h.copyThrough(w, r, r.Body, r.ContentLength)
+		return
+	}
+	client, err := h.Client(r)
+	if err != nil {
+		var known *chat.Error
+		if !errors.As(err, &known) {
+			h.Log.Error("no client profile for the request", "err", err)
+			known = &chat.Error{Status: http.StatusInternalServerError, Type: "server_error", Code: "internal_error",
+				Message: "The gateway could not find the settings for this request."}
+		}
+		known.WriteTo(w)
+		return
+	}
+	body, wrong := h.readBody(r)
+	if wrong != nil {
+		wrong.WriteTo(w)
+		return
+	}
+	req, wrong := chat.ParseRequest(body.plain)
+	if wrong != nil {
+		wrong.WriteTo(w)
+		return
+	}
+	servers := narrow(client.Servers, r.Header.Values(HeaderServers))
+	reason := req.Untouchable
+	if reason == "" && !matchAny(client.Models, req.Model) {
+		reason = "the model is not among those of the client profile"
+	}
+	var tools Tools
+	if reason == "" {
+		tools = h.Tools(r.Context(), client, servers, r, req.Names)
+		if len(tools.JSON()) == 0 && len(tools.Unavailable()) == 0 {
+			reason = "there are no tools for this request"
+		}
+	}
+	if reason != "" {
+		h.Log.Debug("request passes untouched", "client", client.Name, "reason", reason)
+		h.copyThrough(w, r, body.sent(), int64(len(body.wire)))
+		return
+	}
+	newTurn(h, w, r, client, req, tools).run()
+}
+
+// narrow gives the servers that the header names too; without a header, all.
+func narrow(servers, header []string) []string {
+	if len(header) == 0 {
+		return servers
+	}
+	wanted := map[string]bool{}
+	for _, name := range strings.Split(strings.Join(header, ","), ",") {
+		wanted[strings.TrimSpace(name)] = true
+	}
+	var out []string
+	for _, s := range servers {
+		if wanted[s] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// matchAny says whether a glob matches; an empty list matches everything.
+func matchAny(globs []string, s string) bool {
+	for _, g := range globs {
+		if Glob(g, s) {
+			return true
+		}
+	}
+	return len(globs) == 0
+}
+
+// Glob matches s with a pattern in which * stands for any characters, "/" too,
+// and ? for one.
+func Glob(pattern, s string) bool {
+	star, mark := -1, 0
+	p, i := 0, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p++
+			i++
+		case star >= 0:
+			p = star + 1
+			mark++
+			i = mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

@@ -1,0 +1,111 @@
+package loop
+
+import (
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Why a turn ended, as the client and the operator read it.
+const (
+	StopAnswer        = "answer"
+	StopClientCalls   = "client_tool_calls"
+	StopMaxIterations = "max_iterations"
+	StopTimeout       = "timeout"
+	StopError         = "error"
+	StopCancelled     = "cancelled" // the client went away; nobody gets it but the operator
+)
+
+// Report tells an operator what happened in a turn. It has names, times and
+// counts, and nothing of what was said.
+type Report struct {
+	ID          string          `json:"id"` // the request's x-request-id
+	Client      string          `json:"client"`
+	Model       string          `json:"model"`
+	Stream      bool            `json:"stream"`
+	Start       time.Time       `json:"start"`
+	Duration    time.Duration   `json:"duration_ns"`
+	Status      int             `json:"status"` // HTTP status that the client got; 0 if none
+	Segments    []SegmentReport `json:"segments"`
+	Calls       []CallReport    `json:"calls"`
+	ClientCalls int             `json:"client_calls"`
+	StopReason  string          `json:"stop_reason"`
+	Error       string          `json:"error,omitempty"`
+	Usage       json.RawMessage `json:"usage,omitempty"`
+	Unavailable []string        `json:"servers_unavailable,omitempty"`
+}
+
+// SegmentReport is one exchange with the model.
+type SegmentReport struct {
+	Offset   time.Duration `json:"offset_ns"`       // from the turn's start to the request
+	First    time.Duration `json:"first_byte_ns"`   // from the request to the response's headers
+	Duration time.Duration `json:"duration_ns"`     // from the request to the end of the response
+	Status   int           `json:"status"`          // HTTP status; 0 if there was no response
+	Tools    int           `json:"tool_calls"`      // calls that the model made
+	Finish   string        `json:"finish_reason"`   // as the provider sent it
+	Bytes    int           `json:"request_bytes"`   // size of the request's body
+	Error    string        `json:"error,omitempty"` // why it broke off
+}
+
+// CallReport is one MCP call.
+type CallReport struct {
+	Name     string        `json:"name"`
+	Segment  int           `json:"segment"`   // the segment that asked for it, from 1
+	Offset   time.Duration `json:"offset_ns"` // from the turn's start
+	Duration time.Duration `json:"duration_ns"`
+	Outcome  string        `json:"outcome"`
+	Bytes    int           `json:"result_bytes"`
+}
+
+// LogValue is the turn as the attributes of one log line.
+func (r *Report) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("id", r.ID), slog.String("client", r.Client), slog.String("model", r.Model), slog.Bool("stream", r.Stream),
+		slog.Int("status", r.Status), slog.Duration("duration", r.Duration), slog.Int("segments", len(r.Segments)),
+		slog.Int("mcp_calls", len(r.Calls)), slog.Int("client_calls", r.ClientCalls), slog.String("stop_reason", r.StopReason),
+	}
+	if r.Error != "" {
+		attrs = append(attrs, slog.String("error", r.Error))
+	}
+	if len(r.Unavailable) > 0 {
+		attrs = append(attrs, slog.Any("servers_unavailable", r.Unavailable))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// record collects what happens in a turn; calls report from their goroutines.
+type record struct {
+	mu     sync.Mutex
+	report Report
+	called []string // injected names, in call order
+	usage  string   // sum over segments, raw
+}
+
+func (r *record) call(c CallReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Calls = append(r.report.Calls, c)
+}
+
+// extensions is the mcp_via_llm object that goes with an answer.
+func (r *record) extensions(stop string) string {
+	list := func(s []string) []string { return append([]string{}, s...) } // [] rather than null
+	out, err := json.Marshal(struct {
+		Iterations  int      `json:"iterations"`
+		Called      []string `json:"mcp_tools_called"`
+		Prompt      int64    `json:"total_prompt_tokens"`
+		Completion  int64    `json:"total_completion_tokens"`
+		StopReason  string   `json:"stop_reason"`
+		Unavailable []string `json:"servers_unavailable"`
+	}{
+		len(r.report.Segments), list(r.called), gjson.Get(r.usage, "prompt_tokens").Int(), gjson.Get(r.usage, "completion_tokens").Int(),
+		stop, list(r.report.Unavailable),
+	})
+	if err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	return string(out)
+}

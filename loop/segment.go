@@ -1,0 +1,232 @@
+package loop
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/sse"
+)
+
+// errCoding says that a provider's answer has a content-encoding we cannot read.
+var errCoding = errors.New("unsupported content-encoding")
+
+// errCopied says that the provider's answer went to the client as it came, so
+// that the turn is over.
+var errCopied = errors.New("the answer was copied to the client")
+
+// segment does one exchange with the model.
+func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
+	report := SegmentReport{Offset: time.Since(t.start), Bytes: len(body)}
+	sent := time.Now()
+	t.rec.report.Segments = append(t.rec.report.Segments, report)
+	first := len(t.rec.report.Segments) == 1
+
+	reply, err := func() (*chat.Reply, error) {
+		resp, err := t.h.Transport.RoundTrip(t.request(ctx, body))
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		report.First, report.Status = time.Since(sent), resp.StatusCode
+		if resp.StatusCode/100 != 2 {
+			return nil, t.refused(resp, first)
+		}
+		if err := decode(resp); err != nil {
+			return nil, err
+		}
+		if t.req.Stream {
+			return t.readStream(resp)
+		}
+		return t.readWhole(resp, first)
+	}()
+	report.Duration = time.Since(sent)
+	if reply != nil {
+		report.Tools, report.Finish = len(reply.Calls), reply.Finish
+		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
+	}
+	if err != nil {
+		report.Error = err.Error()
+	}
+	t.rec.report.Segments[len(t.rec.report.Segments)-1] = report
+	return reply, err
+}
+
+// request is the client's request with a segment's body. Answers have to be read,
+// so no coding is accepted.
+func (t *turn) request(ctx context.Context, body []byte) *http.Request {
+	out := outbound(t.r, bytes.NewReader(body), int64(len(body))).WithContext(ctx)
+	out.Header.Del("Content-Encoding")
+	out.Header.Set("Accept-Encoding", "identity")
+	return out
+}
+
+// refused handles a status that is no success: the client gets the first
+// segment's byte for byte.
+func (t *turn) refused(resp *http.Response, first bool) error {
+	if first {
+		copyResponse(t.w, resp)
+		return errCopied
+	}
+	body, err := readAll(resp.Body, t.h.MaxResponseBytes, resp.ContentLength)
+	if err != nil {
+		return err
+	}
+	return &statusError{resp.StatusCode, resp.Header, body}
+}
+
+// decode undoes gzip: some providers compress whatever was asked for.
+func decode(resp *http.Response) error {
+	switch coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding {
+	case "", "identity":
+		return nil
+	case "gzip", "x-gzip":
+		zr, err := gzip.NewReader(resp.Body)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errCoding, err)
+		}
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{zr, resp.Body}
+		return nil
+	default:
+		return fmt.Errorf("%w %q", errCoding, coding)
+	}
+}
+
+func contentType(resp *http.Response, name string) bool {
+	return strings.Contains(strings.ToLower(resp.Header.Get("Content-Type")), name)
+}
+
+// readStream relays a streamed answer to the client as it comes.
+func (t *turn) readStream(resp *http.Response) (*chat.Reply, error) {
+	t.answer.open(resp.Header)
+	t.relay.Begin()
+	if contentType(resp, "json") {
+		if err := t.oneChunk(resp.Body); err != nil {
+			return nil, err
+		}
+	} else if err := t.events(resp.Body); err != nil {
+		return nil, err
+	}
+	reply, last, err := t.relay.End()
+	if err != nil {
+		return nil, err
+	}
+	return reply, t.answer.event(last)
+}
+
+// events feeds a provider's server-sent events to the relay.
+func (t *turn) events(body io.Reader) error {
+	decoder := sse.Decoder{MaxEvent: maxEventBytes}
+	take := func(ev sse.Event) error {
+		if len(ev.Data) == 0 {
+			return nil // a comment or an empty event: somebody's keep-alive
+		}
+		return t.chunk(string(ev.Data))
+	}
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := body.Read(buf)
+		if err := decoder.Push(buf[:n], take); err != nil {
+			return tooLarge(err)
+		}
+		if err == io.EOF {
+			return tooLarge(decoder.End(take))
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", chat.ErrTruncated, err)
+		}
+		if t.relay.Done() {
+			return nil
+		}
+	}
+}
+
+// oneChunk takes a whole completion where a stream was asked for.
+func (t *turn) oneChunk(body io.Reader) error {
+	whole, err := readAll(body, t.h.MaxResponseBytes, 0)
+	if err != nil {
+		return err
+	}
+	data := chat.AsChunk(string(whole))
+	if data == "" {
+		data = string(whole) // an error object, or nothing we know
+	}
+	if err := t.chunk(data); err != nil {
+		return err
+	}
+	return t.chunk("[DONE]")
+}
+
+func (t *turn) chunk(data string) error {
+	out, err := t.relay.Chunk(data)
+	if err != nil {
+		return err
+	}
+	if t.client.KeepaliveStyle == "chunk" {
+		t.answer.setIdle(t.relay.Idle())
+	}
+	return t.answer.event(out)
+}
+
+func tooLarge(err error) error {
+	var large *sse.TooLargeError
+	if errors.As(err, &large) {
+		return fmt.Errorf("%w: %w", errTooLarge, err)
+	}
+	return err
+}
+
+// readWhole reads an answer that is not streamed. What is no completion goes to
+// the client as it came, if it is the answer to the client's own request.
+func (t *turn) readWhole(resp *http.Response, first bool) (*chat.Reply, error) {
+	body, err := readAll(resp.Body, t.h.MaxResponseBytes, resp.ContentLength)
+	if err != nil {
+		if !errors.Is(err, errTooLarge) {
+			err = fmt.Errorf("%w: %w", chat.ErrTruncated, err)
+		}
+		return nil, err
+	}
+	completion := string(body)
+	if contentType(resp, "event-stream") {
+		if completion, err = assemble(body, chat.Dialects[t.client.Dialect]); err != nil {
+			return nil, err
+		}
+	}
+	reply, err := t.whole.Add(completion)
+	if first {
+		copyHeader(t.w.Header(), resp.Header)
+		t.status = resp.StatusCode
+		if err != nil {
+			t.w.Header().Del("Content-Encoding")
+			t.w.Header().Del("Content-Length")
+			t.w.WriteHeader(resp.StatusCode)
+			t.w.Write(body) //nolint:errcheck // the client is gone, nobody is left to tell
+			return nil, errors.Join(errCopied, err)
+		}
+	}
+	return reply, err
+}
+
+// assemble makes a completion of a stream that nobody asked for.
+func assemble(body []byte, d chat.Dialect) (string, error) {
+	var events []string
+	decoder := sse.Decoder{}
+	take := func(ev sse.Event) error { events = append(events, string(ev.Data)); return nil }
+	if err := decoder.Push(body, take); err != nil {
+		return "", err
+	}
+	if err := decoder.End(take); err != nil {
+		return "", err
+	}
+	return chat.AsCompletion(events, d)
+}
