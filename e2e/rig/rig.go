@@ -30,6 +30,8 @@ type Options struct {
 	Brain   llm.Brain // the scripted LLM; nil if BaseURL is set
 	BaseURL string    // another LLM's base URL
 
+	// CA is the bundle by which Envoy verifies https upstreams; empty: the configuration's or the default.
+	CA string
 	// Main is the address that clients call; empty: any free port.
 	Main string
 	// Edit changes Envoy's bootstrap before it is used. May be nil.
@@ -112,6 +114,9 @@ func (r *Rig) WriteConfig(config string) error {
 	envoy["version"] = r.options.Version
 	if r.options.Mode != "" {
 		envoy["mode"] = r.options.Mode
+	}
+	if r.options.CA != "" && envoy["ca"] == nil {
+		envoy["ca"] = r.options.CA
 	}
 	if r.options.FailOpen {
 		envoy["failure_mode_allow"] = true
