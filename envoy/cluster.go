@@ -1,0 +1,175 @@
+package envoy
+
+import (
+	"cmp"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	// upstreamIdle drops idle upstream connections before providers do (often
+	// after 60 s): without retries, losing that race would fail a request.
+	upstreamIdle = 50 * time.Second
+	// maxStreams replaces Envoy's limit of 1024 requests at once a cluster: turns
+	// are long and mostly wait.
+	maxStreams = 65536
+)
+
+const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+// origin is an upstream by scheme, host and port.
+type origin struct {
+	cluster, host, port string
+	tls                 bool
+}
+
+func originOf(cluster string, u *url.URL) origin {
+	secure := u.Scheme == "https"
+	return origin{cluster: cluster, host: strings.ToLower(u.Hostname()), port: cmp.Or(u.Port(), defaultPort(secure)), tls: secure}
+}
+
+func defaultPort(secure bool) string {
+	if secure {
+		return "443"
+	}
+	return "80"
+}
+
+// origins are the MCP servers' upstreams, one for each authority.
+func (b *builder) origins() []origin {
+	var all []origin
+	seen := map[string]bool{}
+	for _, s := range b.MCPServers {
+		o := originOf("mcp_"+s.Name, s.URL)
+		if authority := net.JoinHostPort(o.host, o.port); !seen[authority] {
+			seen[authority] = true
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func (b *builder) clusters() []*clusterv3.Cluster {
+	clusters := []*clusterv3.Cluster{b.upstream(originOf(LLMCluster, b.LLM)), b.service()}
+	for _, o := range b.origins() {
+		clusters = append(clusters, b.upstream(o))
+	}
+	return clusters
+}
+
+// upstream is a provider or MCP server: HTTP/1.1 in plain text, over TLS what
+// ALPN gives.
+func (b *builder) upstream(o origin) *clusterv3.Cluster {
+	options := &httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(upstreamIdle)},
+	}
+	c := b.cluster(o.cluster, o.host, o.port)
+	if o.tls {
+		options.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_AutoConfig{AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{}}
+		c.TransportSocket = b.tls(o.host, TLS{CA: b.CA})
+	} else {
+		options.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{},
+		}}
+	}
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptions: b.any(options)}
+	return c
+}
+
+// service is the external processor: gRPC, kept alive, so that a dead peer is
+// noticed while a turn waits.
+func (b *builder) service() *clusterv3.Cluster {
+	host, port, err := net.SplitHostPort(b.Service)
+	b.fail(err)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	c := b.cluster(ServiceCluster, host, port)
+	c.ConnectTimeout = durationpb.New(time.Second)
+	if b.ServiceTLS != nil {
+		c.TransportSocket = b.tls(host, *b.ServiceTLS)
+	}
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptions: b.any(&httpv3.HttpProtocolOptions{
+		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+				ConnectionKeepalive: &corev3.KeepaliveSettings{
+					Interval: durationpb.New(30 * time.Second),
+					Timeout:  durationpb.New(10 * time.Second),
+				},
+			}},
+		}},
+	})}
+	return c
+}
+
+func (b *builder) cluster(name, host, port string) *clusterv3.Cluster {
+	number, err := strconv.ParseUint(port, 10, 16)
+	b.fail(err)
+	discovery := clusterv3.Cluster_LOGICAL_DNS
+	if net.ParseIP(host) != nil {
+		discovery = clusterv3.Cluster_STATIC
+	}
+	return &clusterv3.Cluster{
+		Name:                 name,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: discovery},
+		DnsLookupFamily:      clusterv3.Cluster_V4_PREFERRED,
+		ConnectTimeout:       durationpb.New(connectTimeout),
+		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+			MaxConnections:     wrapperspb.UInt32(maxStreams),
+			MaxPendingRequests: wrapperspb.UInt32(maxStreams),
+			MaxRequests:        wrapperspb.UInt32(maxStreams),
+		}}},
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{
+			ClusterName: name,
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+					Address: socket(host, uint32(number)),
+				}},
+			}}}},
+		},
+	}
+}
+
+// tls verifies the upstream by CA and by its name. A literal IP has no SNI (RFC
+// 6066, section 3), so its certificate must name the IP.
+func (b *builder) tls(host string, files TLS) *corev3.TransportSocket {
+	validation := &tlsv3.CertificateValidationContext{TrustedCa: file(files.CA)}
+	common := &tlsv3.CommonTlsContext{
+		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: validation},
+	}
+	if files.Cert != "" {
+		common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: file(files.Cert), PrivateKey: file(files.Key)}}
+	}
+	context := &tlsv3.UpstreamTlsContext{CommonTlsContext: common}
+	if net.ParseIP(host) == nil {
+		context.Sni = host
+		context.AutoSniSanValidation = true
+	} else {
+		validation.MatchTypedSubjectAltNames = []*tlsv3.SubjectAltNameMatcher{{
+			SanType: tlsv3.SubjectAltNameMatcher_IP_ADDRESS,
+			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: host}},
+		}}
+	}
+	return &corev3.TransportSocket{
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: b.any(context)},
+	}
+}
+
+func file(path string) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
+}
