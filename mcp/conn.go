@@ -1,0 +1,238 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// closeGrace is how long running calls may go on when their connection is
+	// replaced by a reload.
+	closeGrace = 10 * time.Second
+	// A session that lived this long ends a series of failures.
+	settled = 10 * time.Second
+
+	backoffFirst = 500 * time.Millisecond
+	backoffLimit = 10 * time.Second
+	// backoffRefused applies when the server refuses the credential: asking more
+	// often helps nobody and may lock an account.
+	backoffRefused = time.Minute
+)
+
+var errEnded = errors.New("the server was removed from the configuration")
+
+// phase is what a connection does now; the words are those of [ServerStatus].
+type phase string
+
+const (
+	phaseConnecting   phase = "connecting"
+	phaseConnected    phase = "connected"
+	phaseReconnecting phase = "reconnecting" // the session is lost, a new one is tried at once or almost
+	phaseUnavailable  phase = "unavailable"
+)
+
+// state is everything that others may know about a connection. It is immutable
+// and replaced as a whole.
+type state struct {
+	phase   phase
+	session *session // while connected
+	// catalog is what the server offers. It stays while reconnecting, so that a
+	// lost session does not make tools come and go in the clients' requests; it
+	// is nil while the server is away.
+	catalog *catalog
+	err     error
+	since   time.Time
+	next    chan struct{} // closed when another state takes over
+}
+
+// conn keeps one server connected for one credential.
+type conn struct {
+	host      *Host
+	id        string // unique in the process
+	cfg       *Server
+	forwarded http.Header // nil for the plain connection
+	log       *slog.Logger
+
+	ctx context.Context // ends with the connection
+	end context.CancelFunc
+
+	born    time.Time
+	first   chan struct{} // closed after the first attempt
+	changed chan struct{} // the server says that its tools changed
+	suspect chan struct{} // something failed: check now
+	current atomic.Pointer[state]
+	everUp  atomic.Bool
+	used    atomic.Int64 // when somebody last wanted it, in Unix nanoseconds
+	running atomic.Int32 // calls
+	pin     string       // protocol version to insist on; used by run alone
+}
+
+var connCount atomic.Int64
+
+func newConn(h *Host, cfg *Server, forwarded http.Header) *conn {
+	c := &conn{
+		host: h, id: strconv.FormatInt(connCount.Add(1), 36), cfg: cfg, forwarded: forwarded,
+		log:     h.opts.Log.With("server", cfg.Name),
+		born:    time.Now(),
+		first:   make(chan struct{}),
+		changed: make(chan struct{}, 1),
+		suspect: make(chan struct{}, 1),
+	}
+	if cfg.Transport == "sse" {
+		c.pin = legacyVersion // the transport is older than server/discover
+	}
+	c.ctx, c.end = context.WithCancel(h.ctx)
+	c.current.Store(&state{phase: phaseConnecting, since: c.born, next: make(chan struct{})})
+	c.touch()
+	return c
+}
+
+func (c *conn) touch() { c.used.Store(time.Now().UnixNano()) }
+
+// nudge leaves a token that the supervisor will find; one waiting token is enough.
+func nudge(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// publish replaces the state. Only run calls it.
+func (c *conn) publish(next state) {
+	old := c.current.Load()
+	next.since, next.next = time.Now(), make(chan struct{})
+	if next.phase == old.phase {
+		next.since = old.since
+	}
+	c.current.Store(&next)
+	close(old.next)
+}
+
+// run supervises the connection until it is ended.
+func (c *conn) run() {
+	var wait backoff
+	var last *catalog
+	for attempt := 0; c.ctx.Err() == nil; attempt++ {
+		s, cat, err := c.open(last)
+		if attempt == 0 {
+			close(c.first)
+		}
+		if err != nil {
+			c.lost(err)
+			c.sleep(wait.next(isRefused(err)))
+			continue
+		}
+		last = cat
+		c.everUp.Store(true)
+		c.publish(state{phase: phaseConnected, session: s, catalog: cat})
+		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.tools))
+		last, err = c.serve(s, cat)
+		wait.lived(s.age())
+		delay := wait.next(false)
+		if delay <= backoffFirst && c.ctx.Err() == nil {
+			c.log.Info("mcp session lost, reconnecting", "error", err)
+			c.publish(state{phase: phaseReconnecting, catalog: last, err: err})
+		} else {
+			c.lost(err)
+		}
+		c.host.group.Go(func() { s.close(closeGrace) })
+		c.sleep(delay)
+	}
+	c.publish(state{phase: phaseUnavailable, err: errEnded})
+}
+
+// lost publishes that the server is away, and logs it when that is news.
+func (c *conn) lost(err error) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	level := slog.LevelWarn
+	if c.current.Load().phase == phaseUnavailable {
+		level = slog.LevelDebug
+	}
+	c.log.Log(c.ctx, level, "mcp server unavailable", "error", err)
+	c.publish(state{phase: phaseUnavailable, err: err})
+}
+
+func (c *conn) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// waitFirst waits until the first attempt to connect is over, at most for the
+// ConnectTimeout that it may take.
+func (c *conn) waitFirst(ctx context.Context) {
+	if c.firstOver() {
+		return
+	}
+	timer := time.NewTimer(time.Until(c.born.Add(c.cfg.ConnectTimeout)))
+	defer timer.Stop()
+	select {
+	case <-c.first:
+	case <-c.ctx.Done():
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func (c *conn) firstOver() bool {
+	select {
+	case <-c.first:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *conn) status() ServerStatus {
+	st := c.current.Load()
+	status := ServerStatus{Name: c.cfg.Name, State: string(st.phase), Since: st.since}
+	if st.session != nil {
+		status.ProtocolVersion = st.session.version()
+	}
+	if st.catalog != nil {
+		status.Tools = len(st.catalog.tools)
+	}
+	if st.err != nil {
+		status.Error = st.err.Error()
+	}
+	return status
+}
+
+// backoff spaces attempts to connect: the first repetition goes out at once,
+// the next after half a second, doubling up to a limit, all with jitter.
+type backoff struct{ failures int }
+
+func (b *backoff) next(refused bool) time.Duration {
+	b.failures++
+	d := backoffFirst
+	switch {
+	case refused:
+		d = backoffRefused
+	case b.failures == 1:
+		return 0
+	default:
+		for i := 2; i < b.failures && d < backoffLimit; i++ {
+			d *= 2
+		}
+		d = min(d, backoffLimit)
+	}
+	return d/2 + rand.N(d/2)
+}
+
+// lived tells how long a session lasted.
+func (b *backoff) lived(d time.Duration) {
+	if d >= settled {
+		b.failures = 0
+	}
+}

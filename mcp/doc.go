@@ -1,0 +1,23 @@
+// Package mcp is an MCP host: it keeps connections to the configured MCP
+// servers, knows which tools they offer now, presents these as functions of the
+// chat-completions API, and runs the calls that a model makes of them.
+//
+// A tour, bottom-up:
+//
+//   - [child] runs a stdio server as a process group; stdioTransport speaks
+//     newline-delimited JSON-RPC with it. wire is the HTTP side: a RoundTripper
+//     with the server's headers, limits and redirect rules.
+//   - capture takes the raw JSON of a result past the SDK, whose own decoding
+//     turns big integers into floats and sorts the keys of schemas.
+//   - session is one MCP session: connect, list, call, close. It is never
+//     shared between credentials.
+//   - conn supervises one connection: it connects with back-off, lists again on
+//     tools/list_changed, checks on suspicion, and publishes an immutable state.
+//   - [Host] owns the conns: one for each server, and one more for each set of
+//     forwarded header values.
+//   - [Toolset] is the catalog of some servers under injected names; [Binding]
+//     fits it to one request and routes calls.
+//
+// What is deliberately not offered: sampling, elicitation and roots (a server
+// that asks is refused), and resending a call that may have taken effect.
+package mcp

@@ -1,0 +1,237 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Defaults of the zero values in [Server].
+const (
+	DefaultToolTimeout    = 60 * time.Second
+	DefaultConnectTimeout = 10 * time.Second
+	DefaultMaxResultBytes = 64 << 10
+)
+
+// closeTimeout bounds [Host.Close]. A child gets two seconds to end by itself,
+// an HTTP session as long to take its DELETE; the rest is slack for a busy machine.
+const closeTimeout = 8 * time.Second
+
+// Server is one configured MCP server: Command for stdio, URL for HTTP.
+type Server struct {
+	// Name begins with an ASCII letter and is the first part of injected names.
+	Name string
+
+	// Command, Env and Dir start a stdio server. Env is added to a small
+	// allow-list of the parent's environment, nothing else is inherited.
+	Command []string
+	Env     map[string]string
+	Dir     string
+
+	// URL is the endpoint of an HTTP server; Transport is "streamable-http"
+	// (also when empty) or "sse" for the 2024-11-05 revision. Headers go out on
+	// every request. ForwardHeaders names headers of the client's request that
+	// are passed on; each set of values gets a session of its own.
+	URL            string
+	Transport      string
+	Headers        map[string]string
+	ForwardHeaders []string
+
+	// ToolTimeout bounds a call, ConnectTimeout an attempt to connect and list.
+	ToolTimeout    time.Duration
+	ConnectTimeout time.Duration
+	// MaxResultBytes caps the text of one result.
+	MaxResultBytes int
+	// Allow and Deny are globs (path.Match) over the server's own tool names.
+	// An empty Allow allows all; Deny wins.
+	Allow, Deny []string
+	// Required makes [Host.Ready] wait for this server.
+	Required bool
+}
+
+func (s Server) withDefaults() Server {
+	if s.ToolTimeout <= 0 {
+		s.ToolTimeout = DefaultToolTimeout
+	}
+	if s.ConnectTimeout <= 0 {
+		s.ConnectTimeout = DefaultConnectTimeout
+	}
+	if s.MaxResultBytes <= 0 {
+		s.MaxResultBytes = DefaultMaxResultBytes
+	}
+	return s
+}
+
+// Options configures [NewHost].
+type Options struct {
+	Servers []Server
+	// Egress, if set, is dialled in place of every HTTP server, with the
+	// server's own host in the Host header: an Envoy listener that routes by it.
+	Egress *url.URL
+	// Log gets connection events and the stderr of stdio servers. It never gets
+	// the arguments or the result of a call. Nil discards.
+	Log *slog.Logger
+	// Version is told to servers as the client's version.
+	Version string
+	// Observe, if set, is called at the end of every call; it must not block.
+	Observe func(CallEvent)
+}
+
+// CallEvent describes one finished MCP call, without its arguments and result.
+type CallEvent struct {
+	Server   string // "" if no tool has the name
+	Tool     string // the server's own name
+	Injected string // the name that the model used
+	Start    time.Time
+	Duration time.Duration
+	Outcome  string // see [Result]
+	// ResultBytes is the size of the result as the server sent it.
+	ResultBytes int
+}
+
+// Host owns the connections to all configured servers. Its methods may be
+// called from many goroutines at once.
+type Host struct {
+	opts  Options
+	ctx   context.Context
+	stop  context.CancelFunc
+	group sync.WaitGroup // supervisors and what they leave running
+	sets  toolsetCache
+
+	mu      sync.RWMutex
+	closed  bool
+	servers map[string]*server
+	order   []string // names in the order of the configuration
+}
+
+// server is one configured server with its connections.
+type server struct {
+	cfg    *Server
+	plain  *conn
+	byCred map[string]*conn // by hash of the forwarded header values
+}
+
+// NewHost starts to connect to all servers in parallel and returns at once.
+func NewHost(o Options) *Host {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Host{opts: o, servers: map[string]*server{}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.Update(o.Servers)
+	h.group.Go(h.sweepIdle)
+	return h
+}
+
+// Update replaces the configured servers. A server whose settings are the same
+// keeps its connections; another is started afresh. A connection that goes away
+// lets its running calls finish for a few seconds.
+func (h *Host) Update(servers []Server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	next := make(map[string]*server, len(servers))
+	order := make([]string, 0, len(servers))
+	for _, cfg := range servers {
+		cfg = cfg.withDefaults()
+		if _, twice := next[cfg.Name]; twice {
+			continue
+		}
+		order = append(order, cfg.Name)
+		if old, ok := h.servers[cfg.Name]; ok && reflect.DeepEqual(*old.cfg, cfg) {
+			next[cfg.Name] = old
+			continue
+		}
+		next[cfg.Name] = &server{cfg: &cfg, plain: h.startConn(&cfg, nil), byCred: map[string]*conn{}}
+	}
+	for name, old := range h.servers {
+		if next[name] != old {
+			old.end()
+		}
+	}
+	h.servers, h.order = next, order
+}
+
+func (s *server) end() {
+	s.plain.end()
+	for _, c := range s.byCred {
+		c.end()
+	}
+}
+
+// startConn starts a supervised connection; h.mu must be held.
+func (h *Host) startConn(cfg *Server, forwarded http.Header) *conn {
+	c := newConn(h, cfg, forwarded)
+	h.group.Go(c.run)
+	return c
+}
+
+// Close cancels running calls, ends every session and kills every child
+// process with its descendants. It is bounded to a few seconds; an error means
+// that something still ran then.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.stop()
+	done := make(chan struct{})
+	go func() {
+		h.group.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(closeTimeout):
+		return errors.New("mcp: connections still closing")
+	}
+}
+
+// ServerStatus tells how the connection to one server is.
+type ServerStatus struct {
+	Name            string    `json:"name"`
+	State           string    `json:"state"` // connecting, connected, reconnecting, unavailable
+	ProtocolVersion string    `json:"protocol_version,omitempty"`
+	Tools           int       `json:"tools"`
+	Error           string    `json:"error,omitempty"` // why it is not connected
+	Since           time.Time `json:"since"`           // when this state began
+	// Forwarded counts the extra connections that carry forwarded headers.
+	Forwarded int `json:"forwarded,omitempty"`
+}
+
+// Status lists all configured servers in the order of the configuration.
+func (h *Host) Status() []ServerStatus {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	all := make([]ServerStatus, 0, len(h.order))
+	for _, name := range h.order {
+		s := h.servers[name]
+		status := s.plain.status()
+		status.Forwarded = len(s.byCred)
+		all = append(all, status)
+	}
+	return all
+}
+
+// Ready reports whether every required server has connected at least once. A
+// server with ForwardHeaders may refuse whoever brings no credential, so for
+// it the end of the first attempt is enough.
+func (h *Host) Ready() bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return !slices.ContainsFunc(h.order, func(name string) bool {
+		s := h.servers[name]
+		if !s.cfg.Required || s.plain.everUp.Load() {
+			return false
+		}
+		return len(s.cfg.ForwardHeaders) == 0 || !s.plain.firstOver()
+	})
+}

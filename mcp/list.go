@@ -1,0 +1,167 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+)
+
+const (
+	// Servers exist that always send a cursor: listing must end.
+	maxPages = 100
+	maxTools = 2000
+
+	// refreshInterval is the longest time between two looks at the list: some
+	// servers never announce changes, and an HTTP server that went away while
+	// idle is noticed in no other way. A shorter ttlMs shortens it.
+	refreshInterval = time.Minute
+	refreshMin      = 5 * time.Second
+)
+
+// catalog is what one server offers; immutable.
+type catalog struct {
+	tools []*tool // in the order of the server
+	ttl   time.Duration
+}
+
+// page is one raw page of tools/list.
+type page struct {
+	result gjson.Result
+	valid  map[string]bool // names that passed the SDK's checks, nil if unknown
+}
+
+// list reads all pages of tools/list. If nothing differs from the known catalog,
+// that one is returned, so that all that was derived from it stays. If every
+// page came from the SDK's cache, the server is asked for a sign of life.
+func (s *session) list(ctx context.Context, cfg *Server, known *catalog, log *slog.Logger) (*catalog, error) {
+	cat := &catalog{ttl: refreshInterval}
+	seen := map[string]bool{}
+	names := map[string]bool{}
+	asked := false
+	for cursor, pages := "", 1; ; pages++ {
+		p, fresh, err := s.page(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		asked = asked || fresh
+		cat.add(p, cfg, known, names, log)
+		if ms := p.result.Get("ttlMs"); ms.Type == gjson.Number {
+			cat.ttl = min(cat.ttl, max(refreshMin, time.Duration(ms.Float()*float64(time.Millisecond))))
+		}
+		seen[cursor] = true
+		cursor = p.result.Get("nextCursor").String()
+		if cursor == "" {
+			break
+		}
+		if seen[cursor] || pages == maxPages || len(cat.tools) > maxTools {
+			log.Warn("tools/list does not end; using what came", "repeated_cursor", seen[cursor], "pages", pages, "tools", len(cat.tools))
+			break
+		}
+	}
+	cat.tools = cat.tools[:min(len(cat.tools), maxTools)]
+	if !asked {
+		if err := s.ping(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if known != nil && known.ttl == cat.ttl && slices.Equal(known.tools, cat.tools) {
+		return known, nil
+	}
+	return cat, nil
+}
+
+// page reads one page, and reports whether it came from the server.
+func (s *session) page(ctx context.Context, cursor string) (p page, fresh bool, err error) {
+	ctx, cp := withCapture(ctx)
+	listed, err := s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+	got := cp.answer()
+	switch {
+	case got.rpc != nil:
+		if caps := s.cs.InitializeResult().Capabilities; caps != nil && caps.Tools == nil && cursor == "" {
+			return page{}, true, nil // it has none, as it said
+		}
+		return page{}, true, got.rpc
+	case got.lost:
+		return page{}, true, errSessionLost
+	case got.status != 0:
+		return page{}, true, &statusError{got.status}
+	case got.result == nil && err != nil:
+		return page{}, true, err
+	case got.result == nil:
+		if p, ok := s.pages[cursor]; ok {
+			return p, false, nil
+		}
+		return page{}, true, errNotMCP
+	}
+	p.result = gjson.ParseBytes(got.result)
+	if err == nil { // else the SDK could not decode something in it; we may
+		p.valid = map[string]bool{}
+		for _, t := range listed.Tools {
+			p.valid[t.Name] = true
+		}
+	}
+	s.pages[cursor] = p
+	return p, true, nil
+}
+
+// add takes the usable tools of a page. A tool that did not change since the
+// known catalog is taken from there, with its compiled schemas.
+func (cat *catalog) add(p page, cfg *Server, known *catalog, names map[string]bool, log *slog.Logger) {
+	for _, raw := range p.result.Get("tools").Array() {
+		name := raw.Get("name").String()
+		switch {
+		case name == "" || p.valid != nil && !p.valid[name]:
+			continue // the SDK has logged why
+		case names[name]:
+			log.Warn("tool listed twice; using the first", "tool", name)
+			continue
+		case !allowed(cfg, name):
+			continue
+		}
+		t := known.unchanged(name, raw.Raw)
+		if t == nil {
+			var err error
+			if t, err = newTool(raw, log); err != nil {
+				log.Warn("tool left out", "tool", name, "error", err)
+				continue
+			}
+		}
+		names[name] = true
+		cat.tools = append(cat.tools, t)
+	}
+}
+
+func (cat *catalog) unchanged(name, raw string) *tool {
+	if cat == nil {
+		return nil
+	}
+	for _, t := range cat.tools {
+		if t.name == name && t.raw == raw {
+			return t
+		}
+	}
+	return nil
+}
+
+// allowed applies the globs of the configuration. A glob that is malformed
+// matches nothing.
+func allowed(cfg *Server, name string) bool {
+	matches := func(glob string) bool {
+		ok, _ := path.Match(glob, name)
+		return ok
+	}
+	return (len(cfg.Allow) == 0 || slices.ContainsFunc(cfg.Allow, matches)) && !slices.ContainsFunc(cfg.Deny, matches)
+}
+
+// isRPC reports whether the server itself answered with an error: it is alive.
+func isRPC(err error) bool {
+	var rpc *jsonrpc.Error
+	return errors.As(err, &rpc) && !sdkCode(rpc.Code)
+}

@@ -1,0 +1,234 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+)
+
+var errMessageTooLarge = errors.New("the server sent a message over the size limit")
+
+// stdioTransport starts a server and speaks newline-delimited JSON-RPC with it.
+// The SDK's own CommandTransport ends at the first line of the server that is
+// not JSON, inherits the whole environment and leaves grandchildren behind.
+type stdioTransport struct {
+	cfg   *Server
+	log   *slog.Logger
+	child *child
+	conn  *stdioConn
+}
+
+// Connect implements [sdk.Transport].
+func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
+	p, err := startChild(t.cfg, t.log)
+	if err != nil {
+		return nil, err
+	}
+	t.child = p
+	t.conn = &stdioConn{
+		child: p, log: t.log, probe: t.cfg.ConnectTimeout / 2,
+		incoming: make(chan jsonrpc.Message), eof: make(chan struct{}),
+		known: make(chan struct{}), closed: make(chan struct{}),
+	}
+	p.group.Go(t.conn.readAll)
+	return &captureConn{Connection: t.conn}, nil
+}
+
+func (t *stdioTransport) abort() {
+	if t.child != nil {
+		t.conn.Close()
+		t.child.kill()
+	}
+}
+
+func (t *stdioTransport) wait() {
+	if t.child != nil {
+		t.child.wait()
+	}
+}
+
+func (t *stdioTransport) failure() error {
+	if t.child == nil {
+		return nil
+	}
+	if t.conn.oversize.Load() {
+		return errMessageTooLarge
+	}
+	select {
+	case <-t.child.ended:
+		return t.child.endErr
+	default:
+		return nil
+	}
+}
+
+// silent reports whether the server did not answer server/discover in time.
+func (t *stdioTransport) silent() bool { return t.conn.silent.Load() }
+
+// stdioConn implements [sdk.Connection].
+type stdioConn struct {
+	child    *child
+	log      *slog.Logger
+	probe    time.Duration
+	writing  sync.Mutex
+	incoming chan jsonrpc.Message
+	eof      chan struct{} // closed after the last message
+	oversize atomic.Bool
+
+	asked  sync.Once // server/discover was sent
+	answer sync.Once
+	known  chan struct{} // closed when the server answers anything
+	silent atomic.Bool
+
+	closing sync.Once
+	closed  chan struct{}
+}
+
+func (c *stdioConn) SessionID() string { return "" }
+
+func (c *stdioConn) Close() error {
+	c.closing.Do(func() {
+		close(c.closed)
+		c.child.stop()
+	})
+	return nil
+}
+
+func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case msg := <-c.incoming:
+		return msg, nil
+	case <-c.eof:
+		return nil, io.EOF
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *stdioConn) Write(_ context.Context, msg jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	_ = c.child.stdin.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err = c.child.stdin.Write(append(data, '\n'))
+	c.writing.Unlock()
+	if err != nil {
+		c.child.kill() // half a message may be in the pipe
+		return err
+	}
+	if req, ok := msg.(*jsonrpc.Request); ok && req.Method == methodDiscover {
+		c.asked.Do(func() { c.child.group.Go(func() { c.giveUp(req.ID) }) })
+	}
+	return nil
+}
+
+// giveUp answers server/discover in the place of a server that stays silent, so
+// that the SDK goes on with initialize. Servers older than 2026-07-28 may ignore
+// a method that they do not know. An answer that still comes is ignored.
+func (c *stdioConn) giveUp(id jsonrpc.ID) {
+	timer := time.NewTimer(c.probe)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		c.silent.Store(true)
+		c.deliver(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}})
+	case <-c.known:
+	case <-c.eof:
+	case <-c.closed:
+	}
+}
+
+func (c *stdioConn) deliver(msg jsonrpc.Message) bool {
+	select {
+	case c.incoming <- msg:
+		return true
+	case <-c.eof:
+		return false
+	case <-c.closed:
+		return false
+	}
+}
+
+// readAll reads the child's stdout to its end.
+func (c *stdioConn) readAll() {
+	defer c.child.stdout.Close()
+	defer close(c.eof)
+	lines := bufio.NewReaderSize(c.child.stdout, 64<<10)
+	for {
+		line, err := readLine(lines, maxMessage)
+		for _, msg := range c.messages(line) {
+			if _, ok := msg.(*jsonrpc.Response); ok {
+				c.answer.Do(func() { close(c.known) })
+			}
+			if !c.deliver(msg) {
+				return
+			}
+		}
+		if errors.Is(err, errMessageTooLarge) {
+			c.oversize.Store(true)
+			c.child.kill()
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+				c.log.Debug("reading stdout", "error", err)
+			}
+			return
+		}
+	}
+}
+
+// messages decodes a line. Servers print other things on stdout too (a banner,
+// a log line, even one in JSON); these are dropped.
+func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return nil
+	}
+	parts := [][]byte{line}
+	if line[0] == '[' && gjson.ValidBytes(line) { // a batch, as of 2025-03-26
+		parts = nil
+		for _, part := range gjson.ParseBytes(line).Array() {
+			parts = append(parts, []byte(part.Raw))
+		}
+	}
+	var msgs []jsonrpc.Message
+	for _, part := range parts {
+		msg, err := jsonrpc.DecodeMessage(part)
+		if err != nil {
+			c.log.Debug("dropped a line of stdout that is no MCP message", "bytes", len(part))
+			continue
+		}
+		msgs = append(msgs, msg)
+	}
+	return msgs
+}
+
+// readLine reads a line of at most limit bytes. The last line may lack its end.
+func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			return nil, errMessageTooLarge
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}

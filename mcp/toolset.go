@@ -1,0 +1,152 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Query says whose tools are wanted.
+type Query struct {
+	Servers []string
+	// Header is the client's request, for servers with ForwardHeaders.
+	Header http.Header
+	// MaxTools bounds the functions of a request, the client's own included;
+	// 0 means no limit.
+	MaxTools int
+}
+
+// Tool is one tool as it is offered to the model.
+type Tool struct {
+	Name        string          `json:"name"` // injected
+	Server      string          `json:"server"`
+	Kind        string          `json:"kind"`     // "tool"
+	Original    string          `json:"original"` // the server's own name
+	Description string          `json:"description"`
+	Tokens      int             `json:"tokens"` // estimate of what JSON costs: four bytes a token
+	JSON        json.RawMessage `json:"-"`      // the element of the request's tools
+}
+
+// entry is a tool of a toolset with what runs it.
+type entry struct {
+	Tool
+	tool  *tool
+	conn  *conn
+	place int // of its server in the query
+}
+
+// Toolset is what some servers offer now, under injected names. It is immutable,
+// and the same as long as nothing that went into it changes.
+type Toolset struct {
+	host        *Host
+	entries     []entry // by server, then by name
+	unavailable []string
+	maxTools    int
+	plain       *Binding // for a request without functions of its own
+	from        []*catalog
+}
+
+// Toolset returns the tools of the servers in the query that are connected. It
+// waits for those still in their first attempt to connect, until ctx ends or
+// that attempt's ConnectTimeout is over; for nothing else.
+func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
+	var names []string
+	var conns []*conn
+	var key strings.Builder
+	for _, name := range q.Servers {
+		if slices.Contains(names, name) {
+			continue
+		}
+		c := h.connFor(name, q.Header)
+		names, conns = append(names, name), append(conns, c)
+		key.WriteString(strconv.Quote(name))
+		if c != nil {
+			c.waitFirst(ctx)
+			key.WriteString(c.id)
+		}
+	}
+	key.WriteString(strconv.Itoa(q.MaxTools))
+	from := make([]*catalog, len(conns))
+	for i, c := range conns {
+		if c != nil {
+			from[i] = c.current.Load().catalog
+		}
+	}
+	return h.sets.get(key.String(), from, func() *Toolset { return h.newToolset(names, conns, from, q.MaxTools) })
+}
+
+func (h *Host) newToolset(names []string, conns []*conn, from []*catalog, maxTools int) *Toolset {
+	ts := &Toolset{host: h, from: from, maxTools: maxTools}
+	var origins []origin
+	for i, cat := range from {
+		if cat == nil {
+			ts.unavailable = append(ts.unavailable, names[i])
+			continue
+		}
+		for _, t := range cat.tools {
+			origins = append(origins, origin{names[i], t.name})
+			ts.entries = append(ts.entries, entry{tool: t, conn: conns[i], place: i})
+		}
+	}
+	slices.Sort(ts.unavailable)
+	for i, name := range injectedNames(origins) {
+		e := &ts.entries[i]
+		e.Tool = Tool{Server: origins[i].server, Kind: "tool", Original: origins[i].tool, Description: e.tool.description}
+		e.name(name)
+	}
+	slices.SortFunc(ts.entries, func(a, b entry) int {
+		if d := strings.Compare(a.Server, b.Server); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	ts.plain = ts.bind(nil)
+	return ts
+}
+
+func (e *entry) name(name string) {
+	e.Name = name
+	e.JSON = e.tool.function(name)
+	e.Tokens = (len(e.JSON) + 3) / 4
+}
+
+// Unavailable names the servers of the query that are not connected, sorted.
+func (ts *Toolset) Unavailable() []string { return ts.unavailable }
+
+// Tools lists the tools under the names that they have in a request without
+// functions of its own, sorted by server and name.
+func (ts *Toolset) Tools() []Tool { return ts.plain.list() }
+
+// Omitted lists the injected names of the tools for which MaxTools leaves no
+// room in such a request.
+func (ts *Toolset) Omitted() []string { return ts.plain.omitted }
+
+// toolsetCache keeps the last toolset for each set of connections and limits.
+type toolsetCache struct {
+	mu   sync.Mutex
+	sets map[string]*Toolset
+}
+
+// maxToolsets bounds the cache; it is emptied when full.
+const maxToolsets = 1024
+
+func (tc *toolsetCache) get(key string, from []*catalog, build func() *Toolset) *Toolset {
+	tc.mu.Lock()
+	ts := tc.sets[key]
+	tc.mu.Unlock()
+	if ts != nil && slices.Equal(ts.from, from) {
+		return ts
+	}
+	ts = build()
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if tc.sets == nil || len(tc.sets) >= maxToolsets {
+		tc.sets = map[string]*Toolset{}
+	}
+	tc.sets[key] = ts
+	return ts
+}

@@ -1,0 +1,313 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+)
+
+const (
+	// maxMessage bounds one JSON-RPC message from a server, in bytes.
+	maxMessage = 32 << 20
+	// maxErrorBody bounds what is read of an HTTP error answer.
+	maxErrorBody = 64 << 10
+	maxRedirects = 3
+	// streamRetries is how often the SDK may reopen a standing stream that
+	// brought nothing. Its default of 5 ends the session, with the calls in it,
+	// behind a proxy that cuts idle streams; from about 57 on the SDK's back-off
+	// computation overflows and panics.
+	streamRetries = 40
+
+	headerSession = "Mcp-Session-Id"
+	headerMethod  = "Mcp-Method"
+)
+
+var (
+	errAborted      = errors.New("connection closed")
+	errOtherOrigin  = errors.New("refused to leave the configured server")
+	errRedirects    = errors.New("too many redirects")
+	errRedirectKind = errors.New("redirect would change the request")
+)
+
+// wire is the HTTP side of one connection: both the SDK's transport and the
+// RoundTripper under it. It adds the server's headers, keeps them from any other
+// host, bounds what is read, and feeds captures.
+type wire struct {
+	sdk.Transport
+	base   *http.Transport
+	origin *url.URL
+	egress *url.URL
+	header http.Header
+	probe  time.Duration // for server/discover, which an older server may not answer
+	onEnd  func()        // a standing stream ended
+
+	ctx  context.Context
+	cut  context.CancelFunc
+	last atomic.Int32 // status of the last POST, 0 if it was a success
+}
+
+func (c *conn) newWire(onEnd func()) (*wire, error) {
+	origin, err := url.Parse(c.cfg.URL)
+	if err != nil {
+		return nil, errors.New("invalid url") // url.Parse quotes it, and it may hold a secret
+	}
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxIdleConnsPerHost = 16
+	base.ResponseHeaderTimeout = 0 // a call may take its time; its context bounds it
+	header := http.Header{}
+	for name, value := range c.cfg.Headers {
+		header.Set(name, value)
+	}
+	for name, values := range c.forwarded {
+		header[name] = values
+	}
+	w := &wire{
+		base: base, origin: origin, egress: c.host.opts.Egress, header: header,
+		probe: c.cfg.ConnectTimeout / 2, onEnd: onEnd,
+	}
+	w.ctx, w.cut = context.WithCancel(context.Background())
+	client := &http.Client{Transport: w, CheckRedirect: w.redirect}
+	if c.cfg.Transport == "sse" {
+		w.Transport = captureTransport{&sdk.SSEClientTransport{Endpoint: c.cfg.URL, HTTPClient: client, MaxEventSize: maxMessage}}
+	} else {
+		w.Transport = &sdk.StreamableClientTransport{
+			Endpoint: c.cfg.URL, HTTPClient: client, MaxEventSize: maxMessage, MaxRetries: streamRetries,
+		}
+	}
+	return w, nil
+}
+
+// captureTransport gives its connections captures.
+type captureTransport struct{ sdk.Transport }
+
+func (t captureTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	conn, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &captureConn{Connection: conn}, nil
+}
+
+func (w *wire) abort() {
+	w.cut()
+	w.base.CloseIdleConnections()
+}
+
+func (w *wire) wait() { w.base.CloseIdleConnections() }
+
+func (w *wire) failure() error {
+	if code := int(w.last.Load()); code != 0 {
+		return &statusError{code}
+	}
+	return nil
+}
+
+// redirect allows a redirect only to the same host, without losing TLS, and only
+// if it repeats the request: anything else would carry credentials away or turn
+// a call into a GET.
+func (w *wire) redirect(req *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) > maxRedirects:
+		return errRedirects
+	case !w.sameOrigin(req.URL):
+		return errOtherOrigin
+	case req.Method != via[0].Method:
+		return errRedirectKind
+	}
+	return nil
+}
+
+func (w *wire) sameOrigin(u *url.URL) bool {
+	return strings.EqualFold(u.Host, w.origin.Host) && (u.Scheme == w.origin.Scheme || u.Scheme == "https")
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !w.sameOrigin(req.URL) { // a 2024-11-05 server names the URL to post to
+		return nil, errOtherOrigin
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	disarm := context.AfterFunc(w.ctx, cancel)
+	done := func() { disarm(); cancel() }
+	if req.Header.Get(headerMethod) == methodDiscover {
+		timer := time.AfterFunc(w.probe, cancel)
+		done = func() { timer.Stop(); disarm(); cancel() }
+	}
+	resp, err := w.base.RoundTrip(w.prepare(req.Clone(ctx)))
+	if err != nil {
+		done()
+		if w.ctx.Err() != nil {
+			err = errAborted
+		}
+		return nil, err
+	}
+	resp.Request = req
+	resp.Body = &wireBody{ReadCloser: resp.Body, done: done}
+	if err := w.inspect(req, resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// prepare adds headers and, with an egress, changes where the request goes.
+func (w *wire) prepare(out *http.Request) *http.Request {
+	for name, values := range w.header {
+		out.Header[name] = values
+	}
+	if w.egress != nil {
+		out.Host = out.URL.Host
+		out.URL.Scheme, out.URL.Host = w.egress.Scheme, w.egress.Host
+	}
+	return out
+}
+
+// inspect looks at the answer before the SDK does. What would end the session
+// in the SDK although it concerns one request becomes an error of that request.
+func (w *wire) inspect(req *http.Request, resp *http.Response) error {
+	cp := captureOf(req.Context())
+	standing := req.Method == http.MethodGet || req.Header.Get(headerMethod) == methodListen
+	ok := resp.StatusCode >= 200 && resp.StatusCode < 300
+	if req.Method == http.MethodPost {
+		w.last.Store(0)
+		if !ok {
+			w.last.Store(int32(resp.StatusCode))
+		}
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case !ok:
+		return w.inspectError(req, resp, cp)
+	case media == "text/event-stream":
+		if standing {
+			resp.Body.(*wireBody).ended = w.streamEnded
+		}
+		if cp != nil {
+			resp.Body = &captureStream{ReadCloser: resp.Body, cp: cp}
+		}
+		return nil
+	case req.Method != http.MethodPost:
+		return nil
+	}
+	id := requestID(req)
+	if id == "" {
+		return nil // a notification; its answer has no body that matters
+	}
+	if media != "application/json" {
+		setBody(resp, rpcError(id, fmt.Sprintf("the server answered with content type %.60s", media)))
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
+	switch {
+	case err != nil:
+		return err
+	case len(body) > maxMessage:
+		body = rpcError(id, fmt.Sprintf("the answer is larger than %d MiB", maxMessage>>20))
+	case !gjson.ValidBytes(body):
+		body = rpcError(id, "the server answered with broken JSON")
+	}
+	if cp != nil {
+		cp.take(body)
+	}
+	setBody(resp, body)
+	return nil
+}
+
+// inspectError reads an error answer. A session that the server does not know
+// must end, whatever the body says: the SDK takes a JSON-RPC error in it for an
+// answer to the request and would use the dead session for ever. Another refusal
+// concerns one request and must not end the session for all.
+func (w *wire) inspectError(req *http.Request, resp *http.Response, cp *capture) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil {
+		return err
+	}
+	code := resp.StatusCode
+	inSession := req.Method == http.MethodPost && req.Header.Get(headerSession) != ""
+	// 2025-11-25, "Session Management": 404 means that the session is gone.
+	// Other servers say 400 and name the session.
+	lost := inSession && code == http.StatusNotFound
+	unknown := inSession && code == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
+	isRPC := gjson.ValidBytes(body) && gjson.GetBytes(body, "error").IsObject()
+	if cp != nil {
+		cp.refused(code, lost)
+	}
+	switch {
+	case lost, unknown:
+		body = nil
+	case isRPC && cp != nil:
+		cp.take(body)
+	case isRPC, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
+	default:
+		if id := requestID(req); id != "" {
+			body = rpcError(id, http.StatusText(code))
+		}
+	}
+	setBody(resp, body)
+	return nil
+}
+
+func (w *wire) streamEnded() {
+	if w.ctx.Err() == nil {
+		w.onEnd()
+	}
+}
+
+// requestID is the JSON-RPC id of a POST as raw JSON, "" for a notification.
+func requestID(req *http.Request) string {
+	if req.GetBody == nil {
+		return ""
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return ""
+	}
+	defer body.Close()
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return ""
+	}
+	return gjson.GetBytes(raw, "id").Raw
+}
+
+func rpcError(id, message string) []byte {
+	text, _ := json.Marshal(message) // a string always encodes
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":%s}}`, id, text)
+}
+
+// setBody replaces the body of an answer by JSON.
+func setBody(resp *http.Response, body []byte) {
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	resp.Header.Set("Content-Type", "application/json")
+}
+
+// wireBody frees what a request holds when its answer is read or given up.
+type wireBody struct {
+	io.ReadCloser
+	done  func()
+	ended func() // if set, called when the stream ends
+}
+
+func (b *wireBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.done()
+	if b.ended != nil {
+		b.ended()
+		b.ended = nil
+	}
+	return err
+}
