@@ -18,7 +18,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/mcp-via-llm
-	$(GO) build -trimpath -o $(BINARY) ./cmd/mcp-via-llm
+	$(GO) build -o $(BINARY) ./cmd/mcp-via-llm
 
 .PHONY: tools tools-demo
 tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs
@@ -69,8 +69,8 @@ check: lint ## lint, and fail if formatting or generation leaves the work tree c
 
 .PHONY: demo
 demo: tools-demo build ## see it work: LLM=http://host/v1 [MODEL=] [KEY_ENV=] [CONFIG=] [ASK=] for a real model, KEEP=1 to leave it running
-	@$(GO) build -trimpath -o bin/addserver ./e2e/addserver
-	@$(GO) build -trimpath -o bin/demo ./e2e/demo
+	@$(GO) build -o bin/addserver ./e2e/addserver
+	@$(GO) build -o bin/demo ./e2e/demo
 	@exec bin/demo $(if $(LLM),-llm '$(LLM)') $(if $(MODEL),-model '$(MODEL)') $(if $(KEY_ENV),-key-env '$(KEY_ENV)') \
 		$(if $(CONFIG),-config '$(CONFIG)') $(if $(ASK),-ask '$(subst ','\'',$(ASK))') $(if $(KEEP),-keep)
 
