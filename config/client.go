@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
 // DefaultClient is the profile of requests for which no route chose another.
@@ -48,8 +50,9 @@ type Client struct {
 	KeepaliveStyle string `yaml:"keepalive_style"`
 	// Dialect names the provider's peculiarities. Default openai.
 	Dialect string `yaml:"dialect"`
-	// Models are globs over the request's model; "*" also matches slashes. A
-	// model that matches none passes untouched. Default ["*"].
+	// Models are globs over the request's model: "*" is any run of characters,
+	// "/" too, and "?" one. A model that matches none passes untouched. Default
+	// ["*"].
 	Models []string `yaml:"models"`
 }
 
@@ -85,7 +88,12 @@ func (c *Client) validate(r *report, at string, servers map[string]Server) {
 	r.positive(join(at, "history_max_bytes"), c.HistoryMaxBytes)
 	r.positive(join(at, "keepalive"), c.Keepalive)
 	r.oneOf(join(at, "keepalive_style"), c.KeepaliveStyle, KeepaliveComment, KeepaliveChunk)
-	r.globs(join(at, "models"), c.Models)
+	r.oneOf(join(at, "dialect"), c.Dialect, sortedKeys(chat.Dialects)...)
+	for i, glob := range c.Models {
+		if glob == "" {
+			r.add(index(join(at, "models"), i), "must not be empty; * matches every model")
+		}
+	}
 }
 
 // Route sends the requests of matching Envoy routes to a client profile.

@@ -23,7 +23,7 @@ type Listen struct {
 }
 
 // TLS is the identity of the ext_proc server, as paths of PEM files. They are
-// read when the service starts.
+// read at every handshake, so renewed files are taken up.
 type TLS struct {
 	// Cert is the certificate chain.
 	Cert string `yaml:"cert"`

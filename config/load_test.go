@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,6 +80,8 @@ func TestProblemsNameLineAndKey(t *testing.T) {
 		{"http without base_url", "listen: {http: '127.0.0.1:0'}\n", `1: listen.http: the mode without Envoy needs llm.base_url, such as http://127.0.0.1:11434/v1`},
 		{"half a certificate", "listen:\n  tls: {cert: a}\n", `2: listen.tls: needs both cert and key`},
 		{"redis URL", "store: {redis: {url: 'http://u:hunter2@h'}}\n", `1: store.redis.url: is not a URL of the form redis://user:password@host:port/0 or rediss://…`},
+		{"dialect", "clients: {a: {dialect: opnai}}\n", `1: clients.a.dialect: must be one of: ` + strings.Join(sortedKeys(chat.Dialects), ", ")},
+		{"empty model", "clients: {a: {models: ['']}}\n", `1: clients.a.models[0]: must not be empty; * matches every model`},
 		{"identity", "identity: {from: [cookie]}\n", `1: identity.from[0]: must be one of: mtls_san, jwt_sub, authorization`},
 		{"log level", "log: {level: loud}\n", `1: log.level: must be one of: debug, info, warn, error`},
 		{"old Envoy", "envoy: {version: 1.36}\n", `1: envoy.version: needs an Envoy version from 1.37 on, such as 1.40`},
