@@ -152,7 +152,7 @@ func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, err
 		return nil, &callError{OutcomeUnavailable, fmt.Sprintf("MCP server %q is not configured any more.", e.Server)}
 	}
 	c.waitFirst(ctx)
-	return c.call(ctx, e.tool, args)
+	return c.call(ctx, e.Name, e.tool, args)
 }
 
 func (e *entry) failed(err error) Result {

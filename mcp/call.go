@@ -34,12 +34,13 @@ func (e *callError) Error() string { return e.message }
 // the same session.
 const retryPause = 200 * time.Millisecond
 
-// call runs a tool and returns the raw JSON of its result.
+// call runs a tool, which the model knows as as, and returns the raw JSON of its
+// result.
 //
 // A call goes out twice at most, and only if the first cannot have taken effect
 // (404 to a request with a session id: the server did not know the session) or
 // if the server says that repeating it does no harm.
-func (c *conn) call(ctx context.Context, t *tool, args json.RawMessage) ([]byte, error) {
+func (c *conn) call(ctx context.Context, as string, t *tool, args json.RawMessage) ([]byte, error) {
 	c.touch()
 	c.running.Add(1)
 	defer c.running.Add(-1)
@@ -50,7 +51,7 @@ func (c *conn) call(ctx context.Context, t *tool, args json.RawMessage) ([]byte,
 	for {
 		s, err := c.awaitSession(ctx, last)
 		if err != nil {
-			return nil, c.describe(ctx, t, answer{}, err)
+			return nil, c.describe(ctx, as, answer{}, err)
 		}
 		got, err := s.call(ctx, t.name, args)
 		if got.result != nil {
@@ -64,7 +65,7 @@ func (c *conn) call(ctx context.Context, t *tool, args json.RawMessage) ([]byte,
 			nudge(c.suspect)
 		}
 		if !broken || last != nil || !got.lost && !t.repeatable {
-			return nil, c.describe(ctx, t, got, err)
+			return nil, c.describe(ctx, as, got, err)
 		}
 		last = s
 	}
@@ -126,7 +127,7 @@ func (s *session) call(ctx context.Context, name string, args json.RawMessage) (
 }
 
 // describe tells the model why there is no result.
-func (c *conn) describe(ctx context.Context, t *tool, got answer, err error) error {
+func (c *conn) describe(ctx context.Context, as string, got answer, err error) error {
 	var already *callError
 	const unknown = "It may or may not have taken effect."
 	switch {
@@ -134,13 +135,13 @@ func (c *conn) describe(ctx context.Context, t *tool, got answer, err error) err
 		return already
 	case got.rpc != nil:
 		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: the server answered with error %d: %s",
-			t.name, got.rpc.Code, cutText(got.rpc.Message, maxErrorText))}
+			as, got.rpc.Code, cutText(got.rpc.Message, maxErrorText))}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &callError{OutcomeTimeout, fmt.Sprintf("%s did not answer in time and was cancelled. %s", t.name, unknown)}
+		return &callError{OutcomeTimeout, fmt.Sprintf("%s did not answer in time and was cancelled. %s", as, unknown)}
 	case ctx.Err() != nil:
-		return &callError{OutcomeCancelled, fmt.Sprintf("%s was cancelled. %s", t.name, unknown)}
+		return &callError{OutcomeCancelled, fmt.Sprintf("%s was cancelled. %s", as, unknown)}
 	case got.status != 0:
-		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: MCP server %q answered with %v.", t.name, c.cfg.Name, &statusError{got.status})}
+		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: MCP server %q answered with %v.", as, c.cfg.Name, &statusError{got.status})}
 	}
-	return &callError{OutcomeFailed, fmt.Sprintf("%s failed: the connection to MCP server %q broke during the call. %s", t.name, c.cfg.Name, unknown)}
+	return &callError{OutcomeFailed, fmt.Sprintf("%s failed: the connection to MCP server %q broke during the call. %s", as, c.cfg.Name, unknown)}
 }

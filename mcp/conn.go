@@ -7,14 +7,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// closeGrace is how long running calls may go on when their connection is
-	// replaced by a reload.
-	closeGrace = 10 * time.Second
 	// A session that lived this long ends a series of failures.
 	settled = 10 * time.Second
 
@@ -118,19 +116,19 @@ func (c *conn) publish(next state) {
 func (c *conn) run() {
 	var wait backoff
 	var last *catalog
-	for attempt := 0; c.ctx.Err() == nil; attempt++ {
+	firstOver := sync.OnceFunc(func() { close(c.first) })
+	for c.ctx.Err() == nil {
 		s, cat, err := c.open(last)
-		if attempt == 0 {
-			close(c.first)
-		}
 		if err != nil {
 			c.lost(err)
+			firstOver()
 			c.sleep(wait.next(isRefused(err)))
 			continue
 		}
 		last = cat
 		c.everUp.Store(true)
 		c.publish(state{phase: phaseConnected, session: s, catalog: cat})
+		firstOver()
 		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.tools))
 		last, err = c.serve(s, cat)
 		wait.lived(s.age())
@@ -141,7 +139,7 @@ func (c *conn) run() {
 		} else {
 			c.lost(err)
 		}
-		c.host.group.Go(func() { s.close(closeGrace) })
+		c.host.group.Go(func() { s.close(c.cfg.ToolTimeout) })
 		c.sleep(delay)
 	}
 	c.publish(state{phase: phaseUnavailable, err: errEnded})

@@ -131,7 +131,7 @@ func NewHost(o Options) *Host {
 
 // Update replaces the configured servers. A server whose settings are the same
 // keeps its connections; another is started afresh. A connection that goes away
-// lets its running calls finish for a few seconds.
+// lets its running calls finish.
 func (h *Host) Update(servers []Server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -25,6 +26,10 @@ const (
 	refreshMin      = 5 * time.Second
 )
 
+// errParams ends a session whose tools bind arguments to HTTP headers and have
+// changed: the SDK takes the bindings from its own list, which may be stale.
+var errParams = errors.New("header bindings of the tools changed")
+
 // catalog is what one server offers; immutable.
 type catalog struct {
 	tools []*tool // in the order of the server
@@ -38,15 +43,17 @@ type page struct {
 }
 
 // list reads all pages of tools/list. If nothing differs from the known catalog,
-// that one is returned, so that all that was derived from it stays. If every
-// page came from the SDK's cache, the server is asked for a sign of life.
-func (s *session) list(ctx context.Context, cfg *Server, known *catalog, log *slog.Logger) (*catalog, error) {
+// that one is returned, so that all that was derived from it stays. past says to
+// go past the SDK's cache, which may hold a list that was on its way when a
+// change was announced. If every page came from that cache, the server is asked
+// for a sign of life.
+func (s *session) list(ctx context.Context, cfg *Server, known *catalog, past bool, log *slog.Logger) (*catalog, error) {
 	cat := &catalog{ttl: refreshInterval}
 	seen := map[string]bool{}
 	names := map[string]bool{}
 	asked := false
 	for cursor, pages := "", 1; ; pages++ {
-		p, fresh, err := s.page(ctx, cursor)
+		p, fresh, err := s.page(ctx, cursor, past)
 		if err != nil {
 			return nil, err
 		}
@@ -78,9 +85,15 @@ func (s *session) list(ctx context.Context, cfg *Server, known *catalog, log *sl
 }
 
 // page reads one page, and reports whether it came from the server.
-func (s *session) page(ctx context.Context, cursor string) (p page, fresh bool, err error) {
+func (s *session) page(ctx context.Context, cursor string, past bool) (p page, fresh bool, err error) {
 	ctx, cp := withCapture(ctx)
-	listed, err := s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+	past = past && s.meta != nil
+	var listed *sdk.ListToolsResult
+	if past {
+		err = s.request(ctx, "tools/list", &sdk.ListToolsParams{Cursor: cursor})
+	} else {
+		listed, err = s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+	}
 	got := cp.answer()
 	switch {
 	case got.rpc != nil:
@@ -101,7 +114,7 @@ func (s *session) page(ctx context.Context, cursor string) (p page, fresh bool, 
 		return page{}, true, errNotMCP
 	}
 	p.result = gjson.ParseBytes(got.result)
-	if err == nil { // else the SDK could not decode something in it; we may
+	if listed != nil { // else the SDK could not decode something in it; we may
 		p.valid = map[string]bool{}
 		for _, t := range listed.Tools {
 			p.valid[t.Name] = true
@@ -136,6 +149,12 @@ func (cat *catalog) add(p page, cfg *Server, known *catalog, names map[string]bo
 		names[name] = true
 		cat.tools = append(cat.tools, t)
 	}
+}
+
+// bindsHeaders reports whether a tool has an argument that goes out as a header
+// too (2026-07-28, "Mcp-Param-{Name}").
+func (cat *catalog) bindsHeaders() bool {
+	return slices.ContainsFunc(cat.tools, func(t *tool) bool { return strings.Contains(t.raw, "x-mcp-header") })
 }
 
 func (cat *catalog) unchanged(name, raw string) *tool {

@@ -74,9 +74,11 @@ func (k *keeper) refresh(announced bool) {
 	c, s := k.conn, k.session
 	ctx, cancel := context.WithTimeoutCause(c.ctx, c.cfg.ConnectTimeout, errConnectTimeout)
 	defer cancel()
-	cat, err := s.list(ctx, c.cfg, k.catalog, c.log)
+	cat, err := s.list(ctx, c.cfg, k.catalog, announced, c.log)
 	k.refreshed = time.Now()
 	switch {
+	case err == nil && announced && s.meta != nil && cat != k.catalog && cat.bindsHeaders():
+		s.kill(errParams)
 	case err == nil:
 		k.doubts = 0
 		k.replace(cat, announced)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os/exec"
 	"sync"
@@ -75,7 +76,7 @@ func (c *conn) open(known *catalog) (*session, *catalog, error) {
 	if t, ok := s.tr.(*stdioTransport); ok && t.silent() {
 		c.pin = legacyVersion // do not wait for the silence again
 	}
-	cat, err := s.list(ctx, c.cfg, known, c.log)
+	cat, err := s.list(ctx, c.cfg, known, false, c.log)
 	if err != nil {
 		err = plainError(ctx, s.tr, fmt.Errorf("listing tools: %w", err))
 		s.kill(err)
@@ -187,9 +188,13 @@ func (s *session) ping(ctx context.Context) error {
 	if s.meta == nil {
 		return s.cs.Ping(ctx, nil)
 	}
-	params := &sdk.DiscoverParams{}
-	params.SetMeta(s.meta)
-	_, err := s.send(ctx, methodDiscover, &sdk.ClientRequest[*sdk.DiscoverParams]{Session: s.cs, Params: params})
+	return s.request(ctx, methodDiscover, &sdk.DiscoverParams{})
+}
+
+// request sends a request in a 2026-07-28 session past the SDK's caches.
+func (s *session) request(ctx context.Context, method string, params sdk.Params) error {
+	params.SetMeta(maps.Clone(s.meta))
+	_, err := s.send(ctx, method, &sdk.ClientRequest[sdk.Params]{Session: s.cs, Params: params})
 	return err
 }
 

@@ -66,6 +66,9 @@ func (c *conn) newWire(onEnd func()) (*wire, error) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 16
 	base.ResponseHeaderTimeout = 0 // a call may take its time; its context bounds it
+	if c.host.opts.Egress != nil {
+		base.Proxy = nil
+	}
 	header := http.Header{}
 	for name, value := range c.cfg.Headers {
 		header.Set(name, value)
