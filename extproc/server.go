@@ -1,0 +1,232 @@
+package extproc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// drainGrace is what a handler gets, after Shutdown cancelled it, to tell its
+// client in band.
+const drainGrace = time.Second
+
+// Options says what a Server runs and how. Handler and Match are required.
+type Options struct {
+	// Handler runs for each request that Match accepts, in its own goroutine.
+	// Its request's context carries the exchange for Transport and InfoFrom,
+	// and is cancelled when the client leaves.
+	Handler http.Handler
+	// Match decides from the headers alone whether a request is ours; the
+	// others pass untouched. It sees no body and must not block: Envoy's
+	// message_timeout runs.
+	Match func(*http.Request) bool
+	// Strip names request headers that are removed from every request, ours or
+	// not, and never sent on any segment. The handler still sees them.
+	Strip []string
+	// Loop sends the second and later round trips of an exchange; nil means an
+	// http.Transport with pools for one host.
+	Loop http.RoundTripper
+	// LoopURL gives the scheme and host of the loop listener, asked for each
+	// such trip. The request keeps its own path and authority.
+	LoopURL func() *url.URL
+	// Secret is the key of the loop marker. Replicas with the same routes share
+	// it; empty means a random one.
+	Secret []byte
+	// Log takes the handler's panics; nil means slog.Default().
+	Log *slog.Logger
+	// Observe is told of events, from many goroutines at once; may be nil.
+	Observe func(Event)
+}
+
+// Server is an Envoy external processor (ext_proc v3). Register it with
+// extprocv3.RegisterExternalProcessorServer.
+type Server struct {
+	opts     Options
+	stripped []string
+
+	mu       sync.Mutex
+	active   int
+	refusing bool
+	idle     chan struct{} // closed when refusing and nothing is active
+	draining chan struct{} // closed by Shutdown
+	cut      chan struct{} // closed when its context ends: handlers are cancelled
+	dead     chan struct{} // closed a grace later: streams end
+	cutOnce  sync.Once
+	deadOnce sync.Once
+}
+
+// New returns a server that is ready for streams.
+func New(opts Options) *Server {
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	if opts.Loop == nil {
+		opts.Loop = newLoopTransport()
+	}
+	if len(opts.Secret) == 0 {
+		opts.Secret = make([]byte, 32)
+		_, _ = rand.Read(opts.Secret) // never fails (crypto/rand)
+	}
+	return &Server{
+		opts:     opts,
+		stripped: canonicalKeys(opts.Strip),
+		idle:     make(chan struct{}),
+		draining: make(chan struct{}),
+		cut:      make(chan struct{}),
+		dead:     make(chan struct{}),
+	}
+}
+
+func (s *Server) observe(e Event) {
+	if s.opts.Observe != nil {
+		s.opts.Observe(e)
+	}
+}
+
+// Process implements extprocv3.ExternalProcessorServer: one stream is one HTTP
+// exchange.
+func (s *Server) Process(st pb.ExternalProcessor_ProcessServer) error { return s.process(st) }
+
+func (s *Server) process(st stream) (err error) {
+	if !s.enter() {
+		s.observe(Event{Kind: EventRefused})
+		return status.Error(codes.Unavailable, ErrDraining.Error())
+	}
+	defer s.leave()
+	defer func() {
+		if p := recover(); p != nil { // Match or Observe; the handler has its own
+			s.opts.Log.Error("stream panicked", "panic", p, "stack", string(debug.Stack()))
+			s.observe(Event{Kind: EventPanic, Err: fmt.Errorf("panic: %v", p)})
+			err = status.Error(codes.Internal, "panic")
+		}
+	}()
+	first, err := st.Recv()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+	headers := first.GetRequestHeaders()
+	if headers == nil {
+		err := &StepError{Phase: "start", Input: messageName(first)}
+		s.observe(Event{Kind: EventProtocol, Err: err})
+		return statusOfStep(err)
+	}
+	mode := modeOf(first)
+	request, looped := s.readRequest(headers)
+	if request == nil || !s.opts.Match(request) {
+		s.observe(Event{Kind: EventPass, Mode: mode})
+		return s.pass(st, first)
+	}
+	if mode == ModeUnsupported {
+		s.opts.Log.Error("the filter's processing mode is neither headers-only with allow_mode_override nor FULL_DUPLEX_STREAMED; the request passes")
+		s.observe(Event{Kind: EventUnsupportedMode, Mode: mode})
+		return s.pass(st, first)
+	}
+	return s.exchange(st, first, request, mode, looped)
+}
+
+// readRequest makes the request that Match and the handler see; nil if there
+// is none to be made.
+func (s *Server) readRequest(headers *pb.HttpHeaders) (r *http.Request, looped bool) {
+	r, err := newRequest(headers)
+	if err != nil {
+		return nil, false
+	}
+	present, looped := takeMarker(r.Header, s.opts.Secret)
+	switch {
+	case looped:
+		s.observe(Event{Kind: EventLooped})
+	case present:
+		s.observe(Event{Kind: EventForgedMarker})
+	}
+	return r, looped
+}
+
+func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Request, mode Mode, looped bool) error {
+	start := time.Now()
+	headers := first.GetRequestHeaders()
+	if mode == ModeOverride {
+		// At once: message_timeout bounds the time to the first answer.
+		if err := st.Send(standaloneOverride()); err != nil {
+			return nil
+		}
+	}
+	x := newExchange(s, st, headers.GetEndOfStream())
+	r = x.attach(r, headers, newInfo(st.Context(), first, looped))
+	go x.receive()
+	go x.serve(s.opts.Handler, r)
+	outcome, err := x.run()
+	s.observe(Event{Kind: EventExchange, Mode: mode, Outcome: outcome, Duration: time.Since(start), Err: err})
+	return err
+}
+
+func statusOfStep(err error) error { return status.Error(codes.InvalidArgument, err.Error()) }
+
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusing {
+		return false
+	}
+	s.active++
+	return true
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active--
+	s.settleIdle()
+}
+
+func (s *Server) settleIdle() {
+	if s.refusing && s.active == 0 {
+		select {
+		case <-s.idle:
+		default:
+			close(s.idle)
+		}
+	}
+}
+
+// Shutdown refuses new streams (codes.Unavailable) and waits for the running
+// ones. When ctx ends it cancels their requests' contexts with the cause
+// ErrDraining, gives the handlers one second to tell their clients in band,
+// ends what is left, and returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.refusing {
+		s.refusing = true
+		close(s.draining)
+	}
+	s.settleIdle()
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+		return nil
+	case <-ctx.Done():
+	}
+	s.cutOnce.Do(func() { close(s.cut) })
+	grace := time.NewTimer(drainGrace)
+	defer grace.Stop()
+	select {
+	case <-s.idle:
+	case <-grace.C:
+		s.deadOnce.Do(func() { close(s.dead) })
+	}
+	return ctx.Err()
+}
