@@ -177,6 +177,5 @@ func (t *turn) end(stop string, status int, err error) {
 	if err != nil {
 		r.Error = err.Error()
 	}
-	t.h.Log.Info("turn", "turn", r)
 	t.h.OnTurn(r)
 }
