@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/config"
+	"github.com/mcp-via-llm/mcp-via-llm/envoy"
+	"github.com/mcp-via-llm/mcp-via-llm/extproc"
+	"github.com/mcp-via-llm/mcp-via-llm/loop"
+	"github.com/mcp-via-llm/mcp-via-llm/mcp"
+	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
+)
+
+// app is what all requests share. Its snapshot is swapped as a whole.
+type app struct {
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	host    *mcp.Host
+	turns   turnRing
+	current atomic.Pointer[snapshot]
+}
+
+// snapshot is one valid configuration with the handlers made from it. A request
+// takes it once, so a running turn keeps what it began with.
+type snapshot struct {
+	config  *config.Config
+	loopURL *url.URL
+	behind  http.Handler // behind Envoy
+	direct  http.Handler // on net/http, without Envoy
+}
+
+func newApp(cfg *config.Config, log *slog.Logger, metrics *telemetry.Metrics) (*app, error) {
+	a := &app{log: log, metrics: metrics}
+	number, _ := build()
+	options := mcp.Options{
+		Servers: mcpServers(cfg),
+		Log:     log,
+		Version: number,
+		Observe: func(e mcp.CallEvent) { metrics.ToolCall(e.Server, e.Tool, e.Outcome, e.Duration) },
+	}
+	if cfg.Envoy.MCPEgress != "" {
+		options.Egress = &url.URL{Scheme: "http", Host: cfg.Envoy.MCPEgress}
+	}
+	a.host = mcp.NewHost(options)
+	a.swap(cfg)
+	return a, metrics.Servers(a.connected)
+}
+
+func (a *app) connected() map[string]bool {
+	all := map[string]bool{}
+	for _, s := range a.host.Status() {
+		all[s.Name] = s.State == "connected"
+	}
+	return all
+}
+
+// swap puts a configuration in force for new requests.
+func (a *app) swap(cfg *config.Config) {
+	s := &snapshot{config: cfg, loopURL: mustParse(cfg.LLM.LoopURL)}
+	options := loop.Options{
+		Client:           s.client,
+		Tools:            a.tools,
+		Transport:        extproc.Transport(),
+		MaxRequestBytes:  cfg.MaxRequestBytes,
+		MaxResponseBytes: cfg.MaxResponseBytes,
+		OnTurn:           a.turnEnded,
+		Log:              a.log,
+	}
+	s.behind = loop.New(options)
+	if cfg.LLM.BaseURL != "" {
+		options.Transport = &direct{base: mustParse(cfg.LLM.BaseURL), next: directTransport}
+		s.direct = loop.New(options)
+	}
+	a.current.Store(s)
+}
+
+// mustParse parses a URL that the configuration has validated.
+func mustParse(s string) *url.URL {
+	u, err := url.Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
+
+// changed applies a new configuration: servers first, so that its profiles find
+// theirs.
+func (a *app) changed(cfg *config.Config) {
+	old := a.current.Load().config
+	for name, same := range map[string]bool{
+		"listen":           reflect.DeepEqual(old.Listen, cfg.Listen),
+		"store":            reflect.DeepEqual(old.Store, cfg.Store),
+		"log":              old.Log == cfg.Log,
+		"envoy.mcp_egress": old.Envoy.MCPEgress == cfg.Envoy.MCPEgress,
+	} {
+		if !same {
+			a.log.Warn("a changed setting needs a restart; the rest of the new configuration is in force", "key", name)
+		}
+	}
+	a.host.Update(mcpServers(cfg))
+	a.swap(cfg)
+	a.metrics.Reload(telemetry.ReloadApplied)
+	a.log.Info("the new configuration is in force")
+}
+
+func (a *app) refused(err error) {
+	a.metrics.Reload(telemetry.ReloadRefused)
+	a.log.Error("the changed configuration is refused, the old one stays in force", "err", err)
+}
+
+// serveBehind and serveDirect are the handlers that outlive snapshots.
+func (a *app) serveBehind(w http.ResponseWriter, r *http.Request) {
+	a.current.Load().behind.ServeHTTP(w, r)
+}
+
+func (a *app) serveDirect(w http.ResponseWriter, r *http.Request) {
+	handler := a.current.Load().direct
+	if handler == nil { // a reload has removed it
+		http.Error(w, "llm.base_url is not configured", http.StatusServiceUnavailable)
+		return
+	}
+	handler.ServeHTTP(w, r)
+}
+
+// client chooses the profile of a request by what Envoy's route says.
+func (s *snapshot) client(r *http.Request) (*loop.Client, error) {
+	var named, route string
+	if info, ok := extproc.InfoFrom(r.Context()); ok {
+		if info.Looped {
+			return nil, errLooped
+		}
+		route = info.Attributes["xds.route_name"]
+		if values := info.Metadata.Get(envoy.ClientMetadata); len(values) > 0 {
+			named = values[0]
+		}
+	}
+	name, profile, err := s.config.ClientFor(named, route)
+	if err != nil {
+		return nil, err
+	}
+	return loopClient(name, profile), nil
+}
+
+// errLooped answers the service's own request that came back through the filter.
+var errLooped = &chat.Error{
+	Status: http.StatusLoopDetected,
+	Type:   "server_error",
+	Code:   "loop_detected",
+	Message: "A request of this service to Envoy's loop listener came back to the service. The loop listener " +
+		"(llm.loop_url) must have the routes of the main listener and no ext_proc filter for this service.",
+}
+
+func (a *app) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
+	set := a.host.Toolset(ctx, mcp.Query{Servers: servers, Header: r.Header, MaxTools: c.MaxTools})
+	return &toolset{Binding: set.Bind(taken), set: set, servers: servers}
+}
+
+func (a *app) turnEnded(r *loop.Report) {
+	a.turns.add(r)
+	a.metrics.Turn(r.Client, r.StopReason, r.Duration, len(r.Segments))
+	a.log.Info("turn", "turn", r)
+}
+
+func (a *app) observe(e extproc.Event) {
+	a.metrics.ExtProc(string(e.Kind), string(e.Outcome))
+	if e.Err != nil {
+		a.log.Warn(fmt.Sprintf("external processing: %s", e.Kind), "err", e.Err)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+)
+
+func TestExitCodes(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() }) // after the parallel rows
+	good := writeConfig(t, "servers: {a: {url: 'http://127.0.0.1:1/mcp'}}\n")
+	bad := writeConfig(t, "servers:\n  a: {comand: [x]}\nclients:\n  default: {servers: [b]}\n")
+	busy := writeConfig(t, "listen: {ext_proc: '"+taken.Addr().String()+"', admin: ''}\n")
+	noCert := writeConfig(t, "listen: {ext_proc: '127.0.0.1:0', admin: '', tls: {cert: /nonexistent/c, key: /nonexistent/k}}\n")
+	for name, row := range map[string]struct {
+		args   string
+		code   int
+		stdout string // part of it; empty: nothing at all
+		stderr string
+	}{
+		"no command":          {"", 2, "", "expected one of"},
+		"unknown command":     {"srve", 2, "", "unexpected argument srve"},
+		"unknown flag":        {"check --confg x", 2, "", "unknown flag --confg"},
+		"no configuration":    {"serve", 2, "", "missing flags: --config"},
+		"bad output":          {"tools --config " + good + " --output xml", 2, "", "--output must be one of"},
+		"help":                {"--help", 0, "envoy-config", ""},
+		"version":             {"version", 0, "mcp-via-llm ", ""},
+		"check":               {"check --config " + good, 0, good + ": ok\n", ""},
+		"check, bad":          {"check --config " + bad, 1, "", bad + ":2: servers.a.comand: unknown key; did you mean \"command\"?\n" + bad + ":4: clients.default.servers[0]: unknown server \"b\"; did you mean \"a\"?\n"},
+		"check, missing":      {"check --config /nonexistent", 1, "", "/nonexistent: cannot be read: no such file or directory\n"},
+		"serve, bad":          {"serve --config " + bad, 1, "", bad + ":2: "},
+		"serve, busy":         {"serve --config " + busy, 1, "", "listen.ext_proc: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
+		"serve, no cert":      {"serve --config " + noCert, 1, "", "listen.tls: open /nonexistent/c"},
+		"tools, bad":          {"tools --config " + bad, 1, "", bad + ":2: "},
+		"tools, no client":    {"tools --config " + good + " --client x", 1, "", `"x", which is not configured`},
+		"envoy-config":        {"envoy-config --config " + good, 0, "name: mcp_egress", ""},
+		"envoy-config, url":   {"envoy-config --config " + good + " --llm-url http://127.0.0.1:8000/v1", 0, "port_value: 8000", ""},
+		"envoy-config, bad":   {"envoy-config --config " + good + " --llm-url ftp://x", 1, "", "--llm-url is not an http or https URL"},
+		"envoy-config, mode":  {"envoy-config --config " + good + " --mode static", 0, "request_body_mode: FULL_DUPLEX_STREAMED", ""},
+		"envoy-config, typo":  {"envoy-config --config " + good + " --mode sttic", 2, "", "--mode must be one of"},
+		"envoy-config, lacks": {"envoy-config --config " + writeConfig(t, "listen: {tls: {cert: a, key: b}}"), 1, "", "envoy.service_tls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := command(t, strings.Fields(row.args)...)
+			if code != row.code || !strings.Contains(stdout, row.stdout) || !strings.Contains(stderr, row.stderr) ||
+				row.stdout == "" && stdout != "" || row.stderr == "" && stderr != "" {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, row.code, stdout, stderr)
+			}
+		})
+	}
+}
+
+func TestTools(t *testing.T) {
+	path := writeConfig(t, "servers:\n  calc: "+stdioServer()+"\n  gone: {command: [/nonexistent/server]}\nclients:\n  default: {}\n  calm: {servers: [calc]}\n")
+	code, stdout, stderr := command(t, "tools", "--config", path, "--client", "calm", "--output", "json")
+	var all []listed
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil {
+		t.Fatalf("%v: %s", err, stdout)
+	}
+	if code != 0 || len(all) != 2 || all[0].Name != "calc__add" || all[1].Name != "calc__wait" ||
+		all[0].Server != "calc" || all[0].Kind != "tool" || all[0].Tokens <= 0 {
+		t.Errorf("exit code %d, %+v, %s", code, all, stderr)
+	}
+	code, stdout, stderr = command(t, "tools", "--config", path)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != 1 || len(lines) != 3 || strings.Join(strings.Fields(lines[0]), " ") != "NAME SERVER KIND TOKENS" || !strings.HasPrefix(lines[1], "calc__add ") {
+		t.Errorf("exit code %d, %s", code, stdout)
+	}
+	if !strings.Contains(stderr, `server "gone" is not available: `) || !strings.Contains(stderr, "/nonexistent/server") {
+		t.Errorf("stderr: %s", stderr)
+	}
+}

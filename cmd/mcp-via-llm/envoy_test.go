@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// startEnvoy runs a real Envoy with what `envoy-config` prints.
+func startEnvoy(t *testing.T, configFile, admin string) {
+	t.Helper()
+	envoy := os.Getenv("ENVOY_BIN")
+	if envoy == "" {
+		envoy = filepath.Join("..", "..", ".tools", "envoy", "1.40.0", "bin", "envoy")
+	}
+	if _, err := os.Stat(envoy); err != nil {
+		t.Fatalf("no Envoy at %s: run make tools", envoy)
+	}
+	code, bootstrap, stderr := command(t, "envoy-config", "--config", configFile)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	put(t, file, bootstrap)
+	var log bytes.Buffer
+	cmd := exec.Command(envoy, "-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // usually still running
+		cmd.Wait()         //nolint:errcheck // killed
+		if t.Failed() {
+			t.Logf("Envoy printed:\n%s", &log)
+		}
+	})
+	eventually(t, "Envoy is ready", func() bool { return statusOf("http://"+admin+"/ready") == http.StatusOK })
+}
+
+// addresses are free on loopback.
+func addresses(t *testing.T, n int) []string {
+	t.Helper()
+	var all []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
+// A loop listener that has the filter, as a wrong llm.loop_url makes it, gives a
+// clear error and no loop.
+func TestWrongLoopURL(t *testing.T) {
+	base, requests := provider(t, "calc__add", `{"a":5,"b":7}`)
+	a := addresses(t, 5)
+	path := writeConfig(t, fmt.Sprintf(`
+listen: {ext_proc: %q, admin: "127.0.0.1:0"}
+llm: {loop_url: "http://%s", base_url: %q}
+servers: {calc: %s}
+envoy: {main: %q, loop: %q, mcp_egress: %q, admin: %q}
+`, a[0], a[1], base, stdioServer(), a[1], a[2], a[3], a[4]))
+	start(t, path)
+	startEnvoy(t, path, a[4])
+	code, body := ask(t, &service{http: "http://" + a[1]})
+	if code != http.StatusLoopDetected || gjson.Get(body, "error.code").String() != "loop_detected" || !strings.Contains(body, "llm.loop_url") {
+		t.Errorf("%d %s", code, body)
+	}
+	if requests.Load() != 1 {
+		t.Errorf("%d requests at the provider, want 1", requests.Load())
+	}
+}
+
+// With mTLS, Envoy's certificate is taken and a caller without one is not; the
+// health of the gRPC server follows the service's life.
+func TestMutualTLS(t *testing.T) {
+	base, _ := provider(t, "calc__add", `{"a":5,"b":7}`)
+	a := addresses(t, 5)
+	ca, cert, key := certificate(t)
+	path := writeConfig(t, fmt.Sprintf(`
+listen: {ext_proc: %q, admin: "127.0.0.1:0", tls: {cert: %q, key: %q, client_ca: %q}}
+llm: {loop_url: "http://%s", base_url: %q}
+servers: {calc: %s}
+envoy: {main: %q, mcp_egress: %q, admin: %q, service_tls: {cert: %q, key: %q, ca: %q}}
+`, a[0], cert, key, ca, a[2], base, stdioServer(), a[1], a[3], a[4], cert, key, ca))
+	s := start(t, path)
+	startEnvoy(t, path, a[4])
+	if code, body := ask(t, &service{http: "http://" + a[1]}); code != 200 || gjson.Get(body, "choices.0.message.content").String() != "12" {
+		t.Errorf("%d %s", code, body)
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	known := credentials.NewTLS(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}})
+	for _, name := range []string{"", "envoy.service.ext_proc.v3.ExternalProcessor"} {
+		if got, err := checkHealth(t, s.extProc, known, name); got != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q: %v, %v", name, got, err)
+		}
+	}
+	for name, creds := range map[string]credentials.TransportCredentials{
+		"without a certificate": credentials.NewTLS(&tls.Config{RootCAs: roots}),
+		"in plain text":         insecure.NewCredentials(),
+	} {
+		if _, err := checkHealth(t, s.extProc, creds, ""); err == nil {
+			t.Errorf("served %s", name)
+		}
+	}
+}
+
+func checkHealth(t *testing.T, address string, creds credentials.TransportCredentials, name string) (healthv1.HealthCheckResponse_ServingStatus, error) {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: name})
+	return got.GetStatus(), err
+}
+
+// certificate makes one for 127.0.0.1 that is its own CA, as files.
+func certificate(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	put(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	put(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})))
+	return cert, cert, key
+}
+
+// In static mode, with a base path other than /v1.
+func TestStaticModeAndBasePath(t *testing.T) {
+	base, requests := provider(t, "calc__add", `{"a":5,"b":7}`)
+	a := addresses(t, 5)
+	path := writeConfig(t, fmt.Sprintf(`
+listen: {ext_proc: %q, admin: "127.0.0.1:0"}
+llm: {loop_url: "http://%s", base_url: %q}
+servers: {calc: %s}
+envoy: {main: %q, mcp_egress: %q, admin: %q, mode: static}
+`, a[0], a[2], base, stdioServer(), a[1], a[3], a[4]))
+	start(t, path)
+	startEnvoy(t, path, a[4])
+	if code, body := ask(t, &service{http: "http://" + a[1]}); code != 200 || gjson.Get(body, "choices.0.message.content").String() != "12" || requests.Load() != 2 {
+		t.Errorf("%d %s, %d requests", code, body, requests.Load())
+	}
+	response, err := client.Get("http://" + a[1] + "/v1/models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != `{"path":"/base/models"}` {
+		t.Errorf("another path: %s, %v", body, err)
+	}
+}
