@@ -106,8 +106,9 @@ const (
 
 // Edit is what a segment's request has besides the client's own bytes.
 type Edit struct {
-	Tools    []byte   // function tools, joined by commas, put after the client's own
-	Append   [][]byte // messages put after the client's own
+	Tools    []byte        // function tools, joined by commas, put after the client's own
+	Replace  []Replacement // of messages of the client, in order
+	Append   [][]byte      // messages put after the client's own
 	Choice   Choice
 	AskUsage bool // a streamed answer shall have usage, whatever the client asked
 }
@@ -118,6 +119,9 @@ func (r *Request) Build(e Edit) []byte {
 	end := strings.LastIndexByte(r.raw, '}')
 	member := func(name, value string) { cuts = append(cuts, cut{end, end, `,"` + name + `":` + value}) }
 
+	if len(e.Replace) > 0 {
+		cuts = replace(r.Messages(), e.Replace)
+	}
 	if len(e.Append) > 0 {
 		cuts = append(cuts, into(r.messages, join(e.Append)))
 	}
