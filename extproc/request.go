@@ -65,8 +65,10 @@ func newRequest(headers *pb.HttpHeaders) (*http.Request, error) {
 func (x *exchange) attach(r *http.Request, headers *pb.HttpHeaders, info *Info) *http.Request {
 	x.inbound = toHeader(headers.GetHeaders())
 	x.path, x.host, x.method = r.RequestURI, r.Host, r.Method
-	ctx, cancel := context.WithCancelCause(x.stream.Context())
+	// Values but not the end of the stream's context, so that the cause is ours.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.stream.Context()))
 	x.cancel = cancel
+	context.AfterFunc(x.stream.Context(), func() { cancel(ErrClientGone) })
 	ctx = context.WithValue(ctx, infoKey, info)
 	ctx = context.WithValue(ctx, exchangeKey, x)
 	r = r.WithContext(ctx)

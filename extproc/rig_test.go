@@ -59,6 +59,7 @@ func envoyBinary(t testing.TB, version string) string {
 type rig struct {
 	flavour
 	server   *Server
+	serving  atomic.Pointer[Server]
 	grpc     *grpc.Server
 	handler  atomic.Pointer[http.HandlerFunc]
 	upstream atomic.Pointer[http.HandlerFunc]
@@ -94,7 +95,8 @@ func newRig(t testing.TB, f flavour, opts rigOptions) *rig {
 		t.Fatal(err)
 	}
 	r.grpc = grpc.NewServer()
-	var service pb.ExternalProcessorServer = r.server
+	r.swap(r.server)
+	var service pb.ExternalProcessorServer = r
 	if opts.wrap != nil {
 		service = opts.wrap(service)
 	}
@@ -105,6 +107,13 @@ func newRig(t testing.TB, f flavour, opts rigOptions) *rig {
 	r.on(copyHandler, upstreamOK)
 	return r
 }
+
+// Process hands a stream to the Server that is in service.
+func (r *rig) Process(st pb.ExternalProcessor_ProcessServer) error {
+	return r.serving.Load().Process(st)
+}
+
+func (r *rig) swap(s *Server) { r.serving.Store(s) }
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
