@@ -5,18 +5,21 @@ import (
 	"strings"
 )
 
-// Envoy shapes the bootstrap that `envoy-config` prints. Only mcp_egress changes
-// what the service itself does.
+// Envoy shapes the bootstrap that `envoy-config` prints. Only use_mcp_egress
+// changes what the service itself does.
 type Envoy struct {
 	// Main is the address clients call. Default 127.0.0.1:10000.
 	Main string `yaml:"main"`
 	// Loop is the address of the loop listener; keep it reachable by the service
 	// only. Default: the address in llm.loop_url.
 	Loop string `yaml:"loop"`
-	// MCPEgress makes the service reach HTTP MCP servers through Envoy at this
-	// address. Default "": it dials them directly, and the listener is printed at
-	// 127.0.0.1:10002.
+	// MCPEgress is the address of the listener that leads to HTTP MCP servers.
+	// Default 127.0.0.1:10002.
 	MCPEgress string `yaml:"mcp_egress"`
+	// UseMCPEgress makes the service reach HTTP MCP servers through that listener,
+	// so that Envoy does their TLS, limits and logs. Default false: it dials them
+	// directly.
+	UseMCPEgress bool `yaml:"use_mcp_egress"`
 	// Admin is Envoy's own admin address. Default 127.0.0.1:9901.
 	Admin string `yaml:"admin"`
 	// Service is where Envoy reaches this service. Default: listen.ext_proc.
@@ -56,6 +59,7 @@ const (
 
 func (e *Envoy) setDefaults() {
 	e.Main = "127.0.0.1:10000"
+	e.MCPEgress = "127.0.0.1:10002"
 	e.Admin = "127.0.0.1:9901"
 	e.Version = "1.40"
 	e.CA = "/etc/ssl/certs/ca-certificates.crt"
@@ -80,8 +84,9 @@ func (e *Envoy) FilterMode() string {
 
 func (e *Envoy) validate(r *report, path string) {
 	r.address(join(path, "main"), e.Main)
+	r.address(join(path, "mcp_egress"), e.MCPEgress)
 	r.address(join(path, "admin"), e.Admin)
-	for key, address := range map[string]string{"loop": e.Loop, "mcp_egress": e.MCPEgress, "service": e.Service} {
+	for key, address := range map[string]string{"loop": e.Loop, "service": e.Service} {
 		if address != "" {
 			r.address(join(path, key), address)
 		}

@@ -144,7 +144,7 @@ func TestDefaults(t *testing.T) {
 		Identity:        Identity{From: []string{"mtls_san", "jwt_sub", "authorization"}},
 		MaxRequestBytes: 32 << 20, MaxResponseBytes: 32 << 20, DrainTimeout: 25 * time.Second,
 		Log:   Log{Level: "info", Format: "auto"},
-		Envoy: Envoy{Main: "127.0.0.1:10000", Admin: "127.0.0.1:9901", Version: "1.40", CA: "/etc/ssl/certs/ca-certificates.crt"},
+		Envoy: Envoy{Main: "127.0.0.1:10000", MCPEgress: "127.0.0.1:10002", Admin: "127.0.0.1:9901", Version: "1.40", CA: "/etc/ssl/certs/ca-certificates.crt"},
 	}
 	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Error(diff)

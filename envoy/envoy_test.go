@@ -174,7 +174,7 @@ const allInOneHeader = `MCP via LLM, all in one: Envoy as a gateway on port 1000
 Start:  mcp-via-llm serve --config config.yaml   and   envoy -c all-in-one.yaml
 Use:    OPENAI_BASE_URL=http://GATEWAY:10000/v1
 The file is what "mcp-via-llm envoy-config" prints for two HTTP MCP servers; the egress listener is
-used where the configuration sets envoy.mcp_egress: 127.0.0.1:10002.`
+used where the configuration sets envoy.use_mcp_egress: true.`
 
 const sidecarHeader = `MCP via LLM as a sidecar: Envoy and the service in the application's own pod or machine. Everything
 listens on loopback, so only this application gets the tools, and nothing needs TLS inside.
