@@ -132,10 +132,10 @@ func leaveStream(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) {
 func leaveTool(t *testing.T, r *rig.Rig, b *mcpserver.Bench, stream bool) {
 	r.LLM.Use(llm.Sequence(llm.Calls(llm.Call("c", "bench__slow", `{"seconds":20}`))))
 	cancel := leave(t, r, stream)
-	within(t, b.Started(), turnLimit, "the tool did not start")
+	await(t, b.Started(), "slow", "the tool did not start")
 	left := time.Now()
 	cancel()
-	within(t, b.Cancelled(), turnLimit, "the tool was not cancelled")
+	await(t, b.Cancelled(), "slow", "the tool was not cancelled")
 	if took := time.Since(left); took > cancelLimit {
 		t.Errorf("the tool was cancelled %v after the client had gone", took)
 	}
@@ -153,12 +153,19 @@ func leaveSecondSegment(t *testing.T, r *rig.Rig, stream bool) {
 	wantAborted(t, request, left)
 }
 
-func within(t *testing.T, events <-chan string, limit time.Duration, otherwise string) {
+// await waits until events brings a name.
+func await(t *testing.T, events <-chan string, name, otherwise string) {
 	t.Helper()
-	select {
-	case <-events:
-	case <-time.After(limit):
-		t.Fatal(otherwise)
+	limit := time.After(turnLimit)
+	for {
+		select {
+		case event := <-events:
+			if event == name {
+				return
+			}
+		case <-limit:
+			t.Fatal(otherwise)
+		}
 	}
 }
 

@@ -135,7 +135,7 @@ func TestDrain(t *testing.T) {
 			data, _ := io.ReadAll(response.Body) // a cut shows as a missing end
 			finished <- answer{status: response.StatusCode, body: string(data)}
 		}()
-		within(t, b.Started(), turnLimit, "the tool did not start")
+		await(t, b.Started(), "slow", "the tool did not start")
 		if err := r.Service.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}

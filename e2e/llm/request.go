@@ -104,20 +104,16 @@ func (r *Request) parse() {
 	r.Chat.Err = json.Unmarshal(r.Body, &r.Chat)
 }
 
-func (r *Request) end() {
+// end records how the request ended. The first of several tells.
+func (r *Request) end(aborted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.done {
-		r.done, r.aborted = true, time.Now()
-		close(r.ended)
+	if r.done {
+		return
 	}
-}
-
-func (r *Request) finish() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.done {
-		r.done = true
-		close(r.ended)
+	r.done = true
+	if aborted {
+		r.aborted = time.Now()
 	}
+	close(r.ended)
 }

@@ -90,12 +90,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	request.parse()
 	brain := s.add(request)
-	stop := context.AfterFunc(r.Context(), request.end)
+	stop := context.AfterFunc(r.Context(), func() { request.end(true) })
 	defer func() {
 		// The server cancels the context when this returns; only a cancellation before that is an abort.
-		if stop() {
-			request.finish()
-		}
+		stop()
+		request.end(r.Context().Err() != nil)
 	}()
 	brain(request)(w, request)
 }

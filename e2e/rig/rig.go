@@ -74,10 +74,14 @@ func Start(ctx context.Context, o Options) (_ *Rig, err error) {
 	if err := r.WriteConfig(o.Config); err != nil {
 		return nil, err
 	}
-	if err := r.StartService(ctx); err != nil {
+	if err := r.launchService(); err != nil {
 		return nil, err
 	}
-	return r, r.startEnvoy(ctx)
+	if err := r.startEnvoy(ctx); err != nil {
+		return nil, err
+	}
+	// Last: the service is ready when its MCP servers are, and it reaches those of HTTP through Envoy.
+	return r, r.serviceReady(ctx)
 }
 
 func (r *Rig) choosePorts() error {
@@ -140,12 +144,19 @@ func (r *Rig) WriteRaw(text string) error {
 
 // StartService starts the service, again if it was stopped, and waits until it is ready.
 func (r *Rig) StartService(ctx context.Context) error {
-	process, err := StartProcess("mcp-via-llm", nil, r.options.Service, "serve", "--config", r.ConfigFile)
-	if err != nil {
+	if err := r.launchService(); err != nil {
 		return err
 	}
-	r.Service = process
-	return waitReady(ctx, process, r.Admin+"/readyz")
+	return r.serviceReady(ctx)
+}
+
+func (r *Rig) launchService() (err error) {
+	r.Service, err = StartProcess("mcp-via-llm", nil, r.options.Service, "serve", "--config", r.ConfigFile)
+	return err
+}
+
+func (r *Rig) serviceReady(ctx context.Context) error {
+	return waitReady(ctx, r.Service, r.Admin+"/readyz")
 }
 
 func (r *Rig) startEnvoy(ctx context.Context) error {
@@ -157,13 +168,12 @@ func (r *Rig) startEnvoy(ctx context.Context) error {
 	if err := os.WriteFile(file, bootstrap, 0o600); err != nil {
 		return err
 	}
-	process, err := StartProcess("envoy", nil, r.options.Envoy,
+	r.Envoy, err = StartProcess("envoy", nil, r.options.Envoy,
 		"--config-path", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
 	if err != nil {
 		return err
 	}
-	r.Envoy = process
-	return waitReady(ctx, process, r.EnvoyAdmin+"/ready")
+	return waitReady(ctx, r.Envoy, r.EnvoyAdmin+"/ready")
 }
 
 func (r *Rig) bootstrap(ctx context.Context) ([]byte, error) {
