@@ -38,8 +38,8 @@ const retryPause = 200 * time.Millisecond
 // result.
 //
 // A call goes out twice at most, and only if the first cannot have taken effect
-// (404 to a request with a session id: the server did not know the session) or
-// if the server says that repeating it does no harm.
+// (404 to a request with a session id: the server did not know the session; or
+// it never left) or if the server says that repeating it does no harm.
 func (c *conn) call(ctx context.Context, as string, t *tool, args json.RawMessage) ([]byte, error) {
 	c.touch()
 	c.running.Add(1)
@@ -59,12 +59,13 @@ func (c *conn) call(ctx context.Context, as string, t *tool, args json.RawMessag
 		}
 		broken := got.rpc == nil && ctx.Err() == nil
 		if broken {
-			if got.lost || errors.Is(err, sdk.ErrConnectionClosed) {
+			if got.lost || !got.sent {
 				s.kill(plainError(s.calls, s.tr, err))
 			}
 			nudge(c.suspect)
 		}
-		if !broken || last != nil || !got.lost && !t.repeatable {
+		harmless := got.lost || !got.sent || t.repeatable
+		if !broken || last != nil || !harmless {
 			return nil, c.describe(ctx, as, got, err)
 		}
 		last = s
@@ -113,6 +114,10 @@ func isClosed(ch <-chan struct{}) bool {
 // call sends one tools/call. Without a result, the answer tells what came
 // instead, and err what the SDK made of it.
 func (s *session) call(ctx context.Context, name string, args json.RawMessage) (answer, error) {
+	if !s.enter() {
+		return answer{}, errEnded
+	}
+	defer s.running.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.calls, cancel)()

@@ -20,6 +20,7 @@ type capture struct {
 	mu     sync.Mutex
 	result []byte         // raw JSON of the result, nil if there was none
 	rpc    *jsonrpc.Error // the server's own error
+	sent   bool           // the request left, or began to
 	status int            // HTTP status, if it was an error
 	lost   bool           // answered 404 to a request with a session id
 	forget func()
@@ -52,6 +53,13 @@ func (cp *capture) take(message []byte) {
 	}
 }
 
+// begin notes that the request goes out, perhaps again after a redirect.
+func (cp *capture) begin() {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.sent, cp.status, cp.lost = true, 0, false
+}
+
 func (cp *capture) refused(status int, lost bool) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -62,6 +70,7 @@ func (cp *capture) refused(status int, lost bool) {
 type answer struct {
 	result []byte
 	rpc    *jsonrpc.Error
+	sent   bool
 	status int
 	lost   bool
 }
@@ -71,7 +80,7 @@ func (cp *capture) answer() answer {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.forget()
-	return answer{cp.result, cp.rpc, cp.status, cp.lost}
+	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost}
 }
 
 // captureConn serves captures on transports where every answer arrives on one
@@ -87,6 +96,7 @@ func (c *captureConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		if cp := captureOf(ctx); cp != nil {
 			id := req.ID
 			c.pending.Store(id, cp)
+			cp.begin()
 			cp.mu.Lock()
 			cp.forget = func() { c.pending.Delete(id) }
 			cp.mu.Unlock()

@@ -19,6 +19,9 @@ const (
 	recheck = time.Second
 )
 
+// errDeaf ends a session of 2026-07-28 that hears of changes no more.
+var errDeaf = errors.New("the stream of notifications ended")
+
 // serve keeps the catalog of a session fresh until the session is dead or the
 // connection is ended. It returns the last catalog and why it ended.
 func (c *conn) serve(s *session, cat *catalog) (*catalog, error) {
@@ -40,6 +43,9 @@ func (c *conn) serve(s *session, cat *catalog) (*catalog, error) {
 			k.refresh(false)
 		case <-next.C:
 			k.refresh(false)
+		}
+		if s.deaf.Load() && s.age() >= settled {
+			s.kill(errDeaf) // not earlier: some servers end the stream at once
 		}
 		if k.doubts > 0 {
 			next.Reset(recheck)

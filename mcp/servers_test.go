@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,20 @@ func (b *toolbox) handler(kind string) http.Handler {
 	return sdk.NewStreamableHTTPHandler(get, nil)
 }
 
+// serve puts the toolbox behind a transport.
+func (b *toolbox) serve(t *testing.T, kind string) *front {
+	t.Helper()
+	t.Cleanup(b.endSessions)
+	return serve(t, b.handler(kind))
+}
+
+// endSessions ends what the host could not, because the server was away.
+func (b *toolbox) endSessions() {
+	for session := range b.server.Sessions() {
+		session.Close()
+	}
+}
+
 // front is an HTTP server whose behaviour a test can change while it runs.
 type front struct {
 	*httptest.Server
@@ -221,6 +236,9 @@ func startHost(t *testing.T, o Options) *Host {
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
+			var stacks bytes.Buffer
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+			t.Logf("%s", &stacks)
 		}
 	})
 	return h

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -44,8 +45,13 @@ type session struct {
 	meta   sdk.Meta          // what 2026-07-28 wants in every request, nil before
 	hurry  <-chan struct{}   // the host closes
 	opened time.Time
+	deaf   atomic.Bool     // the stream that announces changes ended, and the SDK opens no other
 	calls  context.Context // ends the running calls
 	cut    context.CancelFunc
+
+	mu      sync.Mutex
+	closing bool           // no call may begin
+	running sync.WaitGroup // calls; those the SDK gave up may still be on the wire
 
 	// pages holds the raw result of each page of tools/list by cursor, because
 	// the SDK answers again from its cache while the page's ttlMs lasts.
@@ -91,7 +97,7 @@ func (c *conn) dial(ctx context.Context, version string) (*session, error) {
 	s := &session{hurry: c.host.ctx.Done(), opened: time.Now(), dead: make(chan struct{}), pages: map[string]page{}}
 	s.calls, s.cut = context.WithCancel(context.Background())
 	var err error
-	if s.tr, err = c.newTransport(); err != nil {
+	if s.tr, err = c.newTransport(s); err != nil {
 		return nil, err
 	}
 	impl := &sdk.Implementation{Name: "mcp-via-llm", Version: c.host.opts.Version}
@@ -128,6 +134,9 @@ func (c *conn) dial(ctx context.Context, version string) (*session, error) {
 		return nil, err
 	}
 	s.cs = cs
+	if w, ok := s.tr.(*wire); ok {
+		w.opened.Store(true)
+	}
 	if s.version() > legacyVersion {
 		s.meta = sdk.Meta{
 			sdk.MetaKeyProtocolVersion:    s.version(),
@@ -157,13 +166,27 @@ func (s *session) kill(cause error) {
 	})
 }
 
+// enter registers a call, unless the session is closing.
+func (s *session) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing {
+		s.running.Add(1)
+	}
+	return !s.closing
+}
+
 // close ends the session. Running calls may finish for the grace, then they are
 // cancelled (which tells the server), then the transport is cut.
 func (s *session) close(grace time.Duration) {
 	s.kill(errEnded)
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
 	closed := make(chan struct{})
 	go func() {
-		_ = s.cs.Close() // waits for the running calls
+		s.running.Wait()
+		_ = s.cs.Close()
 		close(closed)
 	}()
 	wait := func(d time.Duration, hurry <-chan struct{}) {
@@ -213,9 +236,14 @@ func mayNotKnowDiscover(err error) bool {
 	return true
 }
 
-func (c *conn) newTransport() (transport, error) {
+func (c *conn) newTransport(s *session) (transport, error) {
 	if len(c.cfg.Command) > 0 {
 		return &stdioTransport{cfg: c.cfg, log: c.log}, nil
 	}
-	return c.newWire(func() { nudge(c.suspect) })
+	return c.newWire(func(listen bool) {
+		if listen {
+			s.deaf.Store(true)
+		}
+		nudge(c.suspect)
+	})
 }

@@ -21,7 +21,7 @@ func eachTransport(t *testing.T, test func(t *testing.T, h *Host, box *toolbox))
 				return
 			}
 			box := newToolbox()
-			f := serve(t, box.handler(kind))
+			f := box.serve(t, kind)
 			test(t, newTestHost(t, config("box", kind, f)), box)
 		})
 	}
@@ -136,7 +136,7 @@ func TestToolTimeout(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			box := newToolbox()
-			f := serve(t, box.handler(kind))
+			f := box.serve(t, kind)
 			cfg := config("box", kind, f)
 			cfg.ToolTimeout = 200 * time.Millisecond
 			h := newTestHost(t, cfg)

@@ -50,15 +50,16 @@ type wire struct {
 	origin *url.URL
 	egress *url.URL
 	header http.Header
-	probe  time.Duration // for server/discover, which an older server may not answer
-	onEnd  func()        // a standing stream ended
+	probe  time.Duration     // for requests that a server may leave without an answer
+	onEnd  func(listen bool) // a standing stream ended
 
-	ctx  context.Context
-	cut  context.CancelFunc
-	last atomic.Int32 // status of the last POST, 0 if it was a success
+	ctx    context.Context
+	cut    context.CancelFunc
+	last   atomic.Int32 // status of the last POST, 0 if it was a success
+	opened atomic.Bool  // the session is made
 }
 
-func (c *conn) newWire(onEnd func()) (*wire, error) {
+func (c *conn) newWire(onEnd func(listen bool)) (*wire, error) {
 	origin, err := url.Parse(c.cfg.URL)
 	if err != nil {
 		return nil, errors.New("invalid url") // url.Parse quotes it, and it may hold a secret
@@ -141,24 +142,37 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !w.sameOrigin(req.URL) { // a 2024-11-05 server names the URL to post to
 		return nil, errOtherOrigin
 	}
+	if cp := captureOf(req.Context()); cp != nil {
+		cp.begin()
+	}
+	kind := w.kindOf(req)
 	ctx, cancel := context.WithCancel(req.Context())
 	disarm := context.AfterFunc(w.ctx, cancel)
 	done := func() { disarm(); cancel() }
-	if req.Header.Get(headerMethod) == methodDiscover {
-		timer := time.AfterFunc(w.probe, cancel)
+	timer := time.AfterFunc(w.probe, cancel)
+	switch {
+	case kind == kindDiscover: // bounds its answer
 		done = func() { timer.Stop(); disarm(); cancel() }
+	case kind != kindOther && !w.opened.Load(): // bounds the wait for its answer
+		defer timer.Stop() // Connect waits too, and does not heed its context
+	default:
+		timer.Stop()
 	}
 	resp, err := w.base.RoundTrip(w.prepare(req.Clone(ctx)))
 	if err != nil {
 		done()
-		if w.ctx.Err() != nil {
-			err = errAborted
+		aborted := w.ctx.Err() != nil
+		switch {
+		case kind == kindStream && (aborted || !w.opened.Load()):
+			return noStream(req), nil
+		case aborted:
+			return nil, errAborted
 		}
 		return nil, err
 	}
 	resp.Request = req
 	resp.Body = &wireBody{ReadCloser: resp.Body, done: done}
-	if err := w.inspect(req, resp); err != nil {
+	if err := w.inspect(req, resp, kind); err != nil {
 		resp.Body.Close()
 		return nil, err
 	}
@@ -179,9 +193,8 @@ func (w *wire) prepare(out *http.Request) *http.Request {
 
 // inspect looks at the answer before the SDK does. What would end the session
 // in the SDK although it concerns one request becomes an error of that request.
-func (w *wire) inspect(req *http.Request, resp *http.Response) error {
+func (w *wire) inspect(req *http.Request, resp *http.Response, kind requestKind) error {
 	cp := captureOf(req.Context())
-	standing := req.Method == http.MethodGet || req.Header.Get(headerMethod) == methodListen
 	ok := resp.StatusCode >= 200 && resp.StatusCode < 300
 	if req.Method == http.MethodPost {
 		w.last.Store(0)
@@ -191,11 +204,17 @@ func (w *wire) inspect(req *http.Request, resp *http.Response) error {
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return nil // for the http.Client
 	case !ok:
 		return w.inspectError(req, resp, cp)
 	case media == "text/event-stream":
-		if standing {
-			resp.Body.(*wireBody).ended = w.streamEnded
+		if kind == kindStream || kind == kindListen {
+			resp.Body.(*wireBody).ended = func() {
+				if w.ctx.Err() == nil {
+					w.onEnd(kind == kindListen)
+				}
+			}
 		}
 		if cp != nil {
 			resp.Body = &captureStream{ReadCloser: resp.Body, cp: cp}
@@ -262,9 +281,38 @@ func (w *wire) inspectError(req *http.Request, resp *http.Response, cp *capture)
 	return nil
 }
 
-func (w *wire) streamEnded() {
-	if w.ctx.Err() == nil {
-		w.onEnd()
+// requestKind tells the requests apart that are not answered like the others.
+type requestKind int
+
+const (
+	kindOther    requestKind = iota
+	kindDiscover             // server/discover: an older server may stay silent
+	kindListen               // subscriptions/listen: a standing stream of 2026-07-28
+	kindStream               // GET: a standing stream of the revisions before, or a resumed one
+)
+
+func (w *wire) kindOf(req *http.Request) requestKind {
+	_, streamable := w.Transport.(*sdk.StreamableClientTransport)
+	switch method := req.Header.Get(headerMethod); {
+	case !streamable:
+		return kindOther // in 2024-11-05, GET is the connection itself
+	case req.Method == http.MethodGet:
+		return kindStream
+	case method == methodDiscover:
+		return kindDiscover
+	case method == methodListen:
+		return kindListen
+	}
+	return kindOther
+}
+
+// noStream answers that there is no standing stream, in the place of a server
+// that did not answer. The SDK would repeat the request, and neither Connect nor
+// Close return meanwhile.
+func noStream(req *http.Request) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusMethodNotAllowed, Header: http.Header{},
+		Body: http.NoBody, Request: req, ProtoMajor: 1, ProtoMinor: 1,
 	}
 }
 

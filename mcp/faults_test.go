@@ -1,0 +1,347 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A server that is away is named, delays nobody else, and comes back by itself;
+// when it goes, its tools go.
+func TestDownUpDown(t *testing.T) {
+	for _, kind := range []string{stateful, stateless, plainSSE} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr := listener.Addr().String()
+			listener.Close()
+			cfg := Server{Name: "box", URL: "http://" + addr, Required: true}
+			if kind == plainSSE {
+				cfg.Transport = "sse"
+			}
+			h := newTestHost(t, cfg, named(t, "other", "x"))
+			begin := time.Now()
+			ts := toolsOf(t, h, "box", "other")
+			if got := ts.Unavailable(); len(got) != 1 || got[0] != "box" || time.Since(begin) > soon/2 {
+				t.Fatalf("unavailable %q after %v", got, time.Since(begin))
+			}
+			if h.Ready() {
+				t.Error("ready without a required server")
+			}
+			if len(ts.Tools()) != 1 {
+				t.Errorf("%+v", ts.Tools())
+			}
+			if st := h.Status()[0]; st.State != "unavailable" || !strings.Contains(st.Error, "refused") {
+				t.Errorf("%+v", st)
+			}
+
+			if listener, err = net.Listen("tcp", addr); err != nil {
+				t.Fatal(err)
+			}
+			box := newToolbox()
+			t.Cleanup(box.endSessions)
+			server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: box.handler(kind)}}
+			server.Start()
+			eventually(t, "connected", h.Ready)
+			eventually(t, "tools back", func() bool { return len(toolsOf(t, h, "box").Unavailable()) == 0 })
+			b := toolsOf(t, h, "box").Bind(nil)
+			if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":2}`); res.Text != "3" {
+				t.Errorf("%+v", res)
+			}
+
+			server.Listener.Close()
+			server.CloseClientConnections()
+			eventually(t, "noticed that it went", func() bool { return len(toolsOf(t, h, "box").Unavailable()) == 1 })
+			if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":2}`); res.Outcome != OutcomeUnavailable {
+				t.Errorf("%+v", res)
+			}
+			server.CloseClientConnections()
+			server.Close()
+		})
+	}
+}
+
+// A server that is slow to start delays a toolset only until its time is up.
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	f := box.serve(t, stateful)
+	open := make(chan struct{})
+	f.on(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		select {
+		case <-open:
+		case <-r.Context().Done():
+		}
+		return false
+	})
+	h := newTestHost(t, config("box", stateful, f), named(t, "quick", "x"))
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	ts := h.Toolset(ctx, Query{Servers: []string{"box", "quick"}})
+	if got := ts.Unavailable(); len(got) != 1 || got[0] != "box" || time.Since(begin) > soon/3 {
+		t.Errorf("unavailable %q after %v", got, time.Since(begin))
+	}
+	if got := toolsOf(t, h, "quick").Unavailable(); len(got) != 0 {
+		t.Errorf("a slow server keeps another away: %q", got)
+	}
+	if st := h.Status()[0]; st.State != "connecting" {
+		t.Errorf("%+v", st)
+	}
+	close(open)
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 0 {
+		t.Errorf("did not wait for the first attempt: %q", got)
+	}
+}
+
+// A session that the server forgot is made anew, once for all calls, and these
+// are sent again.
+func TestSessionLost(t *testing.T) {
+	for name, answer := range map[string]string{
+		"id null":       `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`,
+		"id repeated":   `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"Session not found"}}`,
+		"plain text":    `session not found`,
+		"id of its own": `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := newToolbox()
+			f := box.serve(t, stateful)
+			h := newTestHost(t, config("box", stateful, f))
+			b := toolsOf(t, h, "box").Bind(nil)
+			forget(f, http.StatusNotFound, answer)
+			var group sync.WaitGroup
+			for i := range 10 {
+				group.Go(func() {
+					if res := b.Call(t.Context(), "box__add_numbers", fmt.Sprintf(`{"a":%d,"b":1}`, i)); res.Text != fmt.Sprint(i+1) {
+						t.Errorf("%+v", res)
+					}
+				})
+			}
+			group.Wait()
+			if n := f.count("initialize"); n != 2 {
+				t.Errorf("%d sessions were made, want 2", n)
+			}
+			if n, _ := box.called("add_numbers"); n != 10 {
+				t.Errorf("the tool ran %d times, want 10", n)
+			}
+		})
+	}
+}
+
+// forget makes the server not know the session that it has now.
+func forget(f *front, status int, answer string) {
+	var old atomic.Pointer[string]
+	f.on(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		id := r.Header.Get(headerSession)
+		if id == "" {
+			return false
+		}
+		old.CompareAndSwap(nil, &id)
+		if *old.Load() != id {
+			return false
+		}
+		text := answer
+		if strings.Contains(text, "%s") {
+			text = fmt.Sprintf(text, requestIDOf(body))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(text))
+		return true
+	})
+}
+
+func requestIDOf(body []byte) string {
+	_, after, _ := bytes.Cut(body, []byte(`"id":`))
+	id, _, _ := bytes.Cut(after, []byte(","))
+	return string(id)
+}
+
+// A 400 that names the session ends it like a 404, but says nothing about
+// whether the call ran: only what may be repeated is.
+func TestSessionLostOddly(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	f := box.serve(t, stateful)
+	h := newTestHost(t, config("box", stateful, f))
+	b := toolsOf(t, h, "box").Bind(nil)
+	forget(f, http.StatusBadRequest, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"Bad Request: no valid session ID"}}`)
+	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, "HTTP 400") {
+		t.Errorf("%+v", res)
+	}
+	eventually(t, "new session", func() bool { return f.count("initialize") == 2 })
+	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Text != "2" {
+		t.Errorf("%+v", res)
+	}
+	forget(f, http.StatusBadRequest, "unknown session")
+	if res := b.Call(t.Context(), "box__pure", ``); res.Text != "pure" {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A second 404 is an error of the call.
+func TestSessionLostTwice(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	f := box.serve(t, stateful)
+	h := newTestHost(t, config("box", stateful, f))
+	b := toolsOf(t, h, "box").Bind(nil)
+	f.on(func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+		if isMethod(body, "tools/call") {
+			http.Error(w, "no such session", http.StatusNotFound)
+			return true
+		}
+		return false
+	})
+	if res := b.Call(t.Context(), "box__pure", ""); res.Outcome != OutcomeFailed {
+		t.Errorf("%+v", res)
+	}
+	if n := f.count("tools/call"); n != 2 {
+		t.Errorf("the call was sent %d times, want 2", n)
+	}
+}
+
+// When the connection breaks during a call, the call is sent again only if the
+// server says that this does no harm.
+func TestBrokenCall(t *testing.T) {
+	for name, broken := range map[string]func(w http.ResponseWriter){
+		"500":   func(w http.ResponseWriter) { http.Error(w, "no", http.StatusInternalServerError) },
+		"503":   func(w http.ResponseWriter) { http.Error(w, "no", http.StatusServiceUnavailable) },
+		"429":   func(w http.ResponseWriter) { http.Error(w, "no", http.StatusTooManyRequests) },
+		"html":  func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); fmt.Fprint(w, "<p>") },
+		"json":  func(w http.ResponseWriter) { w.Header().Set("Content-Type", "application/json"); fmt.Fprint(w, "{{") },
+		"413":   func(w http.ResponseWriter) { http.Error(w, "no", http.StatusRequestEntityTooLarge) },
+		"reset": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"stream without an answer": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, ": hi\n\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := newToolbox()
+			f := box.serve(t, stateful)
+			h := newTestHost(t, config("box", stateful, f))
+			b := toolsOf(t, h, "box").Bind(nil)
+			var left atomic.Int32
+			f.on(func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+				if !isMethod(body, "tools/call") || left.Add(-1) < 0 {
+					return false
+				}
+				broken(w)
+				return true
+			})
+			left.Store(1)
+			begin := time.Now()
+			if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); !res.IsError || time.Since(begin) > soon/2 {
+				t.Errorf("%+v after %v", res, time.Since(begin))
+			}
+			if n := f.count("tools/call"); n != 1 {
+				t.Errorf("sent %d times, want once", n)
+			}
+			left.Store(1)
+			res := b.Call(t.Context(), "box__pure", "")
+			answered := name == "html" || name == "json" // by an error of the request
+			if res.Text != "pure" && !answered {
+				t.Errorf("a read-only call was not repeated: %+v", res)
+			}
+			if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Text != "2" {
+				t.Errorf("does not go on: %+v", res)
+			}
+			if n := f.count("initialize"); n != 1 {
+				t.Errorf("%d sessions; one bad answer must not end it", n)
+			}
+		})
+	}
+}
+
+// A server that refuses the credential is away, and is not asked again and again.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	}))
+	h := newTestHost(t, config("box", stateful, f))
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Fatalf("%q", got)
+	}
+	if st := h.Status()[0]; st.Error != "HTTP 401 Unauthorized" {
+		t.Errorf("%+v", st)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.seen) > 2 {
+		t.Errorf("%d requests", len(f.seen))
+	}
+}
+
+// Credentials do not follow a redirect to another host, and a call does not
+// become a GET.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	evil := box.serve(t, stateful)
+	f := box.serve(t, stateful)
+	var to atomic.Pointer[string]
+	f.on(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if target := to.Load(); target != nil && r.URL.Path == "/" {
+			http.Redirect(w, r, *target, http.StatusTemporaryRedirect)
+			return true
+		}
+		return false
+	})
+	to.Store(&evil.URL)
+	cfg := config("box", stateful, f)
+	cfg.Headers = map[string]string{"Authorization": "Bearer s3cret"}
+	h := newTestHost(t, cfg)
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Error("followed a redirect to another host")
+	}
+	if evil.count("initialize")+evil.count(methodDiscover) > 0 {
+		t.Error("the other host was asked")
+	}
+	same := "/mcp"
+	to.Store(&same)
+	h2 := newTestHost(t, cfg)
+	if got := toolsOf(t, h2, "box").Unavailable(); len(got) != 0 {
+		t.Errorf("a redirect on the same host was not followed: %+v", h2.Status())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.seen {
+		if r.Header.Get("Authorization") != "Bearer s3cret" {
+			t.Error("a request without the configured header")
+		}
+	}
+}
+
+// A 2024-11-05 server may not name a place to post to on another host.
+func TestSSEOtherOrigin(t *testing.T) {
+	t.Parallel()
+	evil := serve(t, http.NotFoundHandler())
+	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", evil.URL)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	h := newTestHost(t, config("box", plainSSE, f))
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Error("connected")
+	}
+	if n := evil.count("initialize"); n != 0 {
+		t.Error("the other host was asked")
+	}
+}
