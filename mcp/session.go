@@ -238,7 +238,7 @@ func mayNotKnowDiscover(err error) bool {
 
 func (c *conn) newTransport(s *session) (transport, error) {
 	if len(c.cfg.Command) > 0 {
-		return &stdioTransport{cfg: c.cfg, log: c.log}, nil
+		return newStdioTransport(c.cfg, c.log)
 	}
 	return c.newWire(func(listen bool) {
 		if listen {

@@ -17,58 +17,58 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// reapTimeout is how long to wait for the exit status of a child that has ended.
+const reapTimeout = 200 * time.Millisecond
+
 var errMessageTooLarge = errors.New("the server sent a message over the size limit")
 
-// stdioTransport starts a server and speaks newline-delimited JSON-RPC with it.
-// The SDK's own CommandTransport ends at the first line of the server that is
-// not JSON, inherits the whole environment and leaves grandchildren behind.
+// stdioTransport speaks newline-delimited JSON-RPC with a child process. The
+// SDK's own CommandTransport ends at the first line of the server that is not
+// JSON, inherits the whole environment and leaves grandchildren behind.
 type stdioTransport struct {
-	cfg   *Server
-	log   *slog.Logger
 	child *child
 	conn  *stdioConn
 }
 
-// Connect implements [sdk.Transport].
-func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
-	p, err := startChild(t.cfg, t.log)
+func newStdioTransport(cfg *Server, log *slog.Logger) (*stdioTransport, error) {
+	p, err := startChild(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	t.child = p
-	t.conn = &stdioConn{
-		child: p, log: t.log, probe: t.cfg.ConnectTimeout / 2,
+	conn := &stdioConn{
+		child: p, log: log, probe: cfg.ConnectTimeout / 2,
 		incoming: make(chan jsonrpc.Message), eof: make(chan struct{}),
 		known: make(chan struct{}), closed: make(chan struct{}),
 	}
-	p.group.Go(t.conn.readAll)
+	p.group.Go(conn.readAll)
+	return &stdioTransport{p, conn}, nil
+}
+
+// Connect implements [sdk.Transport].
+func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
 	return &captureConn{Connection: t.conn}, nil
 }
 
 func (t *stdioTransport) abort() {
-	if t.child != nil {
-		t.conn.Close()
-		t.child.kill()
-	}
+	t.conn.Close()
+	t.child.kill()
 }
 
-func (t *stdioTransport) wait() {
-	if t.child != nil {
-		t.child.wait()
-	}
-}
+func (t *stdioTransport) wait() { t.child.wait() }
 
 func (t *stdioTransport) failure() error {
-	if t.child == nil {
-		return nil
-	}
 	if t.conn.oversize.Load() {
 		return errMessageTooLarge
 	}
+	if !isClosed(t.conn.eof) {
+		return nil
+	}
+	timer := time.NewTimer(reapTimeout) // its stdout ends a moment before a process
+	defer timer.Stop()
 	select {
 	case <-t.child.ended:
 		return t.child.endErr
-	default:
+	case <-timer.C:
 		return nil
 	}
 }

@@ -41,6 +41,10 @@ func runStdio(mode string) {
 			os.Exit(3)
 			return nil, nil
 		})
+	b.server.AddTool(&sdk.Tool{Name: "cancelled", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(len(b.cancelled))}}}, nil
+		})
 	if started := os.Getenv("COUNT_FILE"); started != "" {
 		f, err := os.OpenFile(started, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err == nil {
