@@ -15,18 +15,29 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
 )
 
+// chat is a request as one would type it.
+type chat struct {
+	Model    string    `json:"model"`
+	Messages []message `json:"messages"`
+	Stream   bool      `json:"stream,omitempty"`
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
 // curl prints a command and runs exactly it.
 func (o options) curl(ctx context.Context, r *rig.Rig, stream bool) error {
 	if _, err := exec.LookPath("curl"); err != nil {
 		fmt.Println("curl is not installed here, so this part is left out.")
 		return nil
 	}
-	body := map[string]any{"model": o.model, "messages": []any{map[string]any{"role": "user", "content": o.ask}}}
 	flags := "-sS"
 	if stream {
-		body["stream"], flags = true, "-sSN"
+		flags = "-sSN"
 	}
-	data, err := json.Marshal(body)
+	data, err := json.Marshal(chat{o.model, []message{{"user", o.ask}}, stream})
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (o options) askAll(ctx context.Context, r *rig.Rig) error {
 		{"The official OpenAI SDK for Go, streamed", o.sdk, true},
 	}
 	for _, way := range ways {
-		fmt.Printf("\n%s\n%s\n", way.title, strings.Repeat("-", len(way.title)))
+		headline(way.title)
 		if err := way.ask(ctx, r, way.live); err != nil {
 			return err
 		}
@@ -102,12 +102,14 @@ func (o options) askAll(ctx context.Context, r *rig.Rig) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nWhat happened inside (%s/debug/turns)\n%s\n", r.Admin, strings.Repeat("-", 38))
+	headline("What happened inside (" + r.Admin + "/debug/turns)")
 	for _, turn := range turns {
 		printTurn(os.Stdout, turn)
 	}
 	return nil
 }
+
+func headline(title string) { fmt.Printf("\n%s\n%s\n", title, strings.Repeat("-", len(title))) }
 
 // watch prints each turn as it ends, until ctx does.
 func watch(ctx context.Context, r *rig.Rig) error {

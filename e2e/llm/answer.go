@@ -71,34 +71,67 @@ type usage struct {
 
 func (a Answer) usage() usage { return usage{a.Prompt, a.Output, a.Prompt + a.Output} }
 
+// object is the whole answer or a chunk, with the members in the order in which the API sends them.
 type object struct {
-	ID          string `json:"id"`
-	Object      string `json:"object"`
-	Created     int64  `json:"created"`
-	Model       string `json:"model"`
-	Choices     []any  `json:"choices"`
-	Usage       any    `json:"usage,omitempty"`
-	Fingerprint string `json:"system_fingerprint"`
+	ID          string   `json:"id"`
+	Object      string   `json:"object"`
+	Created     int64    `json:"created"`
+	Model       string   `json:"model"`
+	Choices     []choice `json:"choices"`
+	Usage       any      `json:"usage,omitempty"`
+	Fingerprint string   `json:"system_fingerprint"`
+}
+
+type choice struct {
+	Index    int     `json:"index"`
+	Message  any     `json:"message,omitempty"`
+	Delta    any     `json:"delta,omitempty"`
+	Logprobs any     `json:"logprobs"`
+	Finish   *string `json:"finish_reason"`
+}
+
+// said is a whole message, or the first delta of a stream.
+type said struct {
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	Refusal   *string    `json:"refusal"`
+}
+
+type textDelta struct {
+	Content string `json:"content"`
+}
+
+type callsDelta struct {
+	ToolCalls []callDelta `json:"tool_calls"`
+}
+
+type callDelta struct {
+	Index    int    `json:"index"`
+	ID       string `json:"id,omitempty"`
+	Type     string `json:"type,omitempty"`
+	Function struct {
+		Name      string `json:"name,omitempty"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
 }
 
 func (a Answer) head(r *Request, kind string) object {
 	return object{
 		ID: fmt.Sprintf("chatcmpl-%d", r.Number), Object: kind, Created: 1_700_000_000 + int64(r.Number),
-		Model: r.Chat.Model, Choices: []any{}, Fingerprint: "fp_scripted",
+		Model: r.Chat.Model, Choices: []choice{}, Fingerprint: "fp_scripted",
 	}
 }
 
 // Object is the body of the non-streamed answer.
 func (a Answer) Object(r *Request) string {
-	message := map[string]any{"role": "assistant", "content": nil, "refusal": nil, "annotations": []any{}}
-	if a.Text != "" || len(a.Calls) == 0 {
-		message["content"] = a.Text
+	message := said{Role: "assistant", Content: &a.Text, ToolCalls: a.Calls}
+	if a.Text == "" && len(a.Calls) > 0 {
+		message.Content = nil
 	}
-	if len(a.Calls) > 0 {
-		message["tool_calls"] = a.Calls
-	}
+	finish := a.finish()
 	whole := a.head(r, "chat.completion")
-	whole.Choices = append(whole.Choices, map[string]any{"index": 0, "message": message, "logprobs": nil, "finish_reason": a.finish()})
+	whole.Choices = append(whole.Choices, choice{Message: message, Finish: &finish})
 	whole.Usage = a.usage()
 	return encode(whole)
 }
@@ -111,29 +144,33 @@ func (a Answer) Chunks(r *Request) []Chunk {
 	if r.Chat.StreamOptions.IncludeUsage {
 		head.Usage = json.RawMessage("null") // what the API sends on every chunk before the last
 	}
-	event := func(delta any, finish any) {
+	event := func(delta any, finish *string) {
 		chunk := head
-		chunk.Choices = []any{map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}
+		chunk.Choices = []choice{{Delta: delta, Finish: finish}}
 		chunks = append(chunks, Chunk{After: a.Pace, Bytes: "data: " + encode(chunk) + "\n\n"})
 	}
-	first := map[string]any{"role": "assistant", "content": "", "refusal": nil}
+	first := said{Role: "assistant", Content: new(string)}
 	if len(a.Calls) > 0 && a.Text == "" {
-		first["content"] = nil
+		first.Content = nil
 	}
 	event(first, nil)
 	for _, piece := range strings.SplitAfter(a.Text, " ") {
 		if piece != "" {
-			event(map[string]any{"content": piece}, nil)
+			event(textDelta{piece}, nil)
 		}
 	}
 	for index, call := range a.Calls {
-		head := map[string]any{"index": index, "id": call.ID, "type": "function", "function": map[string]any{"name": call.Function.Name, "arguments": ""}}
-		event(map[string]any{"tool_calls": []any{head}}, nil)
+		begin := callDelta{Index: index, ID: call.ID, Type: call.Type}
+		begin.Function.Name = call.Function.Name
+		event(callsDelta{[]callDelta{begin}}, nil)
 		for _, piece := range pieces(call.Function.Arguments, 4) {
-			event(map[string]any{"tool_calls": []any{map[string]any{"index": index, "function": map[string]any{"arguments": piece}}}}, nil)
+			next := callDelta{Index: index}
+			next.Function.Arguments = piece
+			event(callsDelta{[]callDelta{next}}, nil)
 		}
 	}
-	event(map[string]any{}, a.finish())
+	finish := a.finish()
+	event(struct{}{}, &finish)
 	if r.Chat.StreamOptions.IncludeUsage {
 		last := head
 		last.Usage = a.usage()

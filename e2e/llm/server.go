@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -78,8 +79,17 @@ func (s *Server) Wait(ctx context.Context, n int) (*Request, error) {
 	}
 }
 
-// ServeHTTP records the request, reads its whole body and plays the step chosen for it.
+// models is the answer to GET /v1/models, as the API reference has it.
+const models = `{"object":"list","data":[{"id":"scripted","object":"model","created":1700000000,"owned_by":"mcp-via-llm"}]}`
+
+// ServeHTTP records the request, reads its whole body and plays the step chosen for it. The list of models is answered
+// without a record.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models") {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, models)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the caller went away within its own body: there is nobody to answer
