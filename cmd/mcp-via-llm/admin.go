@@ -40,19 +40,17 @@ func (t *turnRing) newest() []*loop.Report {
 }
 
 // adminHandler serves health, metrics and what happens inside. It is plain HTTP
-// without authentication, for loopback and the pod's own network.
-func (a *app) adminHandler(draining *atomic.Bool) http.Handler {
+// without authentication, for loopback and the pod's own network. notReady holds
+// why the service is not ready, as a string; empty when it is.
+func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		switch {
-		case draining.Load():
-			http.Error(w, "draining", http.StatusServiceUnavailable)
-		case !a.host.Ready():
-			http.Error(w, "a server that is not optional has not connected yet, see /debug/servers", http.StatusServiceUnavailable)
-		default:
-			fmt.Fprintln(w, "ok")
+		if reason := notReady.Load(); reason != "" {
+			http.Error(w, fmt.Sprint(reason), http.StatusServiceUnavailable)
+			return
 		}
+		fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", a.metrics.Handler())
 	mux.HandleFunc("GET /debug/servers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.host.Status()) })

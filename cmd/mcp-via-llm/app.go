@@ -45,12 +45,20 @@ func newApp(cfg *config.Config, log *slog.Logger, metrics *telemetry.Metrics) (*
 		Version: number,
 		Observe: func(e mcp.CallEvent) { metrics.ToolCall(e.Server, e.Tool, e.Outcome, e.Duration) },
 	}
-	if cfg.Envoy.MCPEgress != "" {
-		options.Egress = &url.URL{Scheme: "http", Host: cfg.Envoy.MCPEgress}
+	if address := egress(cfg); address != "" {
+		options.Egress = &url.URL{Scheme: "http", Host: address}
 	}
 	a.host = mcp.NewHost(options)
 	a.swap(cfg)
 	return a, metrics.Servers(a.connected)
+}
+
+// egress is where HTTP MCP servers are dialled; empty: at their own address.
+func egress(cfg *config.Config) string {
+	if !cfg.Envoy.UseMCPEgress {
+		return ""
+	}
+	return cfg.Envoy.MCPEgress
 }
 
 func (a *app) connected() map[string]bool {
@@ -95,10 +103,10 @@ func mustParse(s string) *url.URL {
 func (a *app) changed(cfg *config.Config) {
 	old := a.current.Load().config
 	for name, same := range map[string]bool{
-		"listen":           reflect.DeepEqual(old.Listen, cfg.Listen),
-		"store":            reflect.DeepEqual(old.Store, cfg.Store),
-		"log":              old.Log == cfg.Log,
-		"envoy.mcp_egress": old.Envoy.MCPEgress == cfg.Envoy.MCPEgress,
+		"listen":               reflect.DeepEqual(old.Listen, cfg.Listen),
+		"store":                reflect.DeepEqual(old.Store, cfg.Store),
+		"log":                  old.Log == cfg.Log,
+		"envoy.use_mcp_egress": egress(old) == egress(cfg),
 	} {
 		if !same {
 			a.log.Warn("a changed setting needs a restart; the rest of the new configuration is in force", "key", name)

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -138,6 +140,40 @@ envoy: {main: %q, mcp_egress: %q, admin: %q, service_tls: {cert: %q, key: %q, ca
 			t.Errorf("served %s", name)
 		}
 	}
+}
+
+// Through the egress listener an HTTP MCP server is found by the authority of its
+// URL, which it sees as the host.
+func TestMCPEgress(t *testing.T) {
+	base, _ := provider(t, "web__add", `{"a":5,"b":7}`)
+	seen := make(chan http.Header, 1)
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return toolServer() }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := r.Header.Clone()
+		header.Set("Host", r.Host)
+		select {
+		case seen <- header:
+		default:
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	a := addresses(t, 5)
+	path := writeConfig(t, fmt.Sprintf(`
+listen: {ext_proc: %q, admin: "127.0.0.1:0"}
+llm: {loop_url: "http://%s", base_url: %q}
+servers: {web: {url: "%s/mcp", optional: false}}
+envoy: {main: %q, mcp_egress: %q, use_mcp_egress: true, admin: %q}
+`, a[0], a[2], base, web.URL, a[1], a[3], a[4]))
+	startEnvoy(t, path, a[4])
+	s := start(t, path)
+	if code, body := ask(t, &service{http: "http://" + a[1]}); code != 200 || gjson.Get(body, "choices.0.message.content").String() != "12" {
+		t.Errorf("%d %s", code, body)
+	}
+	if header := <-seen; "http://"+header.Get("Host") != web.URL || header.Get("X-Request-Id") == "" {
+		t.Errorf("the server saw %v, want its own host and Envoy's request id", header)
+	}
+	s.stop(t) // while the server still takes the end of the session
 }
 
 func checkHealth(t *testing.T, address string, creds credentials.TransportCredentials, name string) (healthv1.HealthCheckResponse_ServingStatus, error) {

@@ -20,7 +20,7 @@ type envoyConfigCommand struct {
 
 const bootstrapHeader = `Envoy bootstrap for MCP via LLM, made by: mcp-via-llm envoy-config
 Clients use main; loop is for the service alone, with the same routes and no filter; mcp_egress is for
-the service's connections to HTTP MCP servers, and used where envoy.mcp_egress is set.`
+the service's connections to HTTP MCP servers, and used where envoy.use_mcp_egress is true.`
 
 func (c *envoyConfigCommand) Run(out output) error {
 	cfg, err := config.Load(c.Config)
@@ -44,10 +44,7 @@ func (c *envoyConfigCommand) Run(out output) error {
 	return err
 }
 
-const (
-	openAI           = "https://api.openai.com/v1"
-	defaultMCPEgress = "127.0.0.1:10002"
-)
+const openAI = "https://api.openai.com/v1"
 
 // envoyOptions maps the configuration; llm, if not empty, wins over llm.base_url.
 func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
@@ -63,7 +60,7 @@ func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
 	o := envoy.Options{
 		Main:      e.Main,
 		Loop:      cmp.Or(e.Loop, net.JoinHostPort(loopURL.Hostname(), cmp.Or(loopURL.Port(), "80"))),
-		MCPEgress: cmp.Or(e.MCPEgress, defaultMCPEgress),
+		MCPEgress: e.MCPEgress,
 		Admin:     e.Admin,
 		Service:   cmp.Or(e.Service, cfg.Listen.ExtProc),
 		LLM:       provider,

@@ -49,9 +49,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// serveTools offers "add", and "wait", which runs until the file named in its
-// arguments exists.
 func serveTools() {
+	if err := toolServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		os.Exit(1)
+	}
+}
+
+// toolServer offers "add", and "wait", which runs until the file named in its
+// arguments exists.
+func toolServer() *mcp.Server {
 	type numbers struct {
 		A int `json:"a"`
 		B int `json:"b"`
@@ -74,9 +80,7 @@ func serveTools() {
 			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "waited"}}}, nil, ctx.Err()
 		})
-	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
-		os.Exit(1)
-	}
+	return server
 }
 
 // stdioServer is YAML for one server entry that starts serveTools.

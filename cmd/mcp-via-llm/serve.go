@@ -57,6 +57,9 @@ func (c *serveCommand) Run(out output) error {
 	s.serve(listeners)
 	number, _ := build()
 	log.Info("serving", "ext_proc", address(listeners.extProc), "admin", address(listeners.admin), "http", address(listeners.http), "version", number)
+	if cfg.Store.Redis != nil {
+		log.Warn("store.redis is set, but this version does not use it: nothing is shared between replicas")
+	}
 	select {
 	case <-ctx.Done():
 		restore() // a second signal ends the process at once
@@ -106,7 +109,7 @@ type server struct {
 	health     *health.Server
 	admin      *http.Server
 	direct     *http.Server // the mode without Envoy
-	draining   atomic.Bool
+	notReady   atomic.Value // a string: why; empty when ready
 	background sync.WaitGroup
 	failed     chan error
 }
@@ -130,7 +133,8 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 	extprocv3.RegisterExternalProcessorServer(s.grpc, s.processor)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_NOT_SERVING)
-	s.admin = &http.Server{Handler: a.adminHandler(&s.draining), ReadHeaderTimeout: 10 * time.Second}
+	s.notReady.Store(connecting)
+	s.admin = &http.Server{Handler: a.adminHandler(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
 	s.direct = &http.Server{Handler: http.HandlerFunc(a.serveDirect), ReadHeaderTimeout: 10 * time.Second}
 	return s, nil
 }
@@ -141,8 +145,11 @@ func (s *server) setHealth(status healthv1.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// becomeReady turns the health to SERVING once every required server has
-// connected.
+const connecting = "a server that is not optional has not connected yet, see /debug/servers"
+
+// becomeReady turns the health to SERVING, and /readyz to ok, once every required
+// server has connected. What a reload adds does not take it back: the running
+// clients lose nothing.
 func (s *server) becomeReady(ctx context.Context) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -154,6 +161,7 @@ func (s *server) becomeReady(ctx context.Context) {
 		}
 	}
 	s.setHealth(healthv1.HealthCheckResponse_SERVING)
+	s.notReady.CompareAndSwap(connecting, "")
 }
 
 func (s *server) serve(l listeners) {
@@ -176,7 +184,7 @@ func (s *server) serve(l listeners) {
 // new turns and lets running ones finish, for at most limit; then ends the rest.
 func (s *server) drain(limit time.Duration) error {
 	s.log.Info("draining", "drain_timeout", limit)
-	s.draining.Store(true)
+	s.notReady.Store("draining")
 	s.health.Shutdown() // every service NOT_SERVING, for good
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
