@@ -3,6 +3,7 @@ package extproc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -24,6 +25,7 @@ var (
 
 	errFinished = errors.New("extproc: the exchange is over")
 	errAborted  = errors.New("extproc: the handler gave the answer up")
+	errTooLarge = fmt.Errorf("extproc: over %d bytes of an answer that Envoy must get whole", wholeLimit)
 )
 
 // stream is the part of the gRPC server stream that an exchange uses.
@@ -139,7 +141,7 @@ func (x *exchange) run() (Outcome, error) {
 }
 
 func (x *exchange) loop() (Outcome, error, error) {
-	cut, handled := x.server.cut, x.handled
+	handled := x.handled
 	var draining <-chan struct{} // once all was sent: no shutdown waits for slow clients
 	for {
 		if handled == nil && x.machine.done() {
@@ -167,9 +169,6 @@ func (x *exchange) loop() (Outcome, error, error) {
 			handled = nil
 		case <-draining:
 			return OutcomeAnswered, errFinished, nil
-		case <-cut:
-			cut = nil
-			x.cancel(ErrDraining)
 		case <-x.server.dead:
 			return OutcomeAborted, ErrDraining, status.Error(codes.Unavailable, ErrDraining.Error())
 		}
@@ -219,7 +218,7 @@ func (x *exchange) take(msg *pb.ProcessingRequest) error {
 func (x *exchange) grant(w wish) error {
 	err := x.step(w.in)
 	w.reply <- err
-	if errors.Is(err, errAborted) || errors.Is(err, errOrder) {
+	if errors.Is(err, errAborted) || errors.Is(err, errTooLarge) || errors.Is(err, errOrder) {
 		return status.Error(codes.Aborted, err.Error())
 	}
 	return nil

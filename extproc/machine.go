@@ -12,9 +12,12 @@ import (
 const (
 	// chunkSize bounds one body message to Envoy.
 	chunkSize = 64 << 10
-	// collectLimit bounds what is kept of an answer that Envoy cannot take
-	// yet; beyond it the handler's Write waits.
+	// collectLimit bounds what is kept of an answer that can be streamed as
+	// soon as the client has sent its request; beyond it Write waits.
 	collectLimit = 1 << 20
+	// wholeLimit bounds an answer that Envoy only takes whole, because the
+	// upstream is silent or sent no body.
+	wholeLimit = 32 << 20
 )
 
 // requestPhase is what Envoy was told about the request.
@@ -162,7 +165,7 @@ func (m *machine) step(in input) ([]output, error) {
 
 // full asks the owner to take no more of the answer for now.
 func (m *machine) full() bool {
-	return m.answer == answerCollecting && len(m.kept) >= collectLimit
+	return m.answer == answerCollecting && m.request == requestHeld && len(m.kept) >= collectLimit
 }
 
 // done says that Envoy needs nothing more from us.

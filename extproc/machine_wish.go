@@ -86,6 +86,9 @@ func (m *machine) stepAnswer(in answerInput) ([]output, error) {
 		m.kept = append(m.kept, in.body...)
 		return append(out, m.settle(in.last, in.trailer)...), nil
 	case answerCollecting:
+		if len(m.kept)+len(in.body) > wholeLimit {
+			return nil, errTooLarge
+		}
 		m.kept = append(m.kept, in.body...)
 		return m.settle(in.last, in.trailer), nil
 	case answerMutated, answerStreamed:

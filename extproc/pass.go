@@ -69,7 +69,10 @@ func (s *Server) pass(st stream, first *pb.ProcessingRequest) error {
 	to := from.Clone()
 	s.strip(to)
 	mut := diff(from, to, protected)
-	if err := st.Send(p.first(headers, mut)); err != nil {
+	var sent order
+	answer := p.first(headers, mut)
+	_ = sent.check(answer)
+	if err := st.Send(answer); err != nil {
 		return nil // the stream has ended; so has our part
 	}
 	for {
@@ -78,6 +81,9 @@ func (s *Server) pass(st stream, first *pb.ProcessingRequest) error {
 			return nil
 		}
 		answer, late, err := p.step(msg)
+		if err == nil && answer != nil {
+			err = sent.check(answer)
+		}
 		switch {
 		case err != nil:
 			s.observe(Event{Kind: EventProtocol, Err: err})

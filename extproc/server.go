@@ -59,11 +59,11 @@ type Server struct {
 	mu       sync.Mutex
 	active   int
 	refusing bool
-	idle     chan struct{} // closed when refusing and nothing is active
-	draining chan struct{} // closed by Shutdown
-	cut      chan struct{} // closed when its context ends: handlers are cancelled
+	idle     chan struct{}   // closed when refusing and nothing is active
+	draining chan struct{}   // closed by Shutdown
+	cut      context.Context // ends with Shutdown's context: handlers are cancelled
+	cutAll   context.CancelFunc
 	dead     chan struct{} // closed a grace later: streams end
-	cutOnce  sync.Once
 	deadOnce sync.Once
 }
 
@@ -79,12 +79,14 @@ func New(opts Options) *Server {
 		opts.Secret = make([]byte, 32)
 		_, _ = rand.Read(opts.Secret) // never fails (crypto/rand)
 	}
+	cut, cutAll := context.WithCancel(context.Background())
 	return &Server{
 		opts:     opts,
 		stripped: canonicalKeys(opts.Strip),
 		idle:     make(chan struct{}),
 		draining: make(chan struct{}),
-		cut:      make(chan struct{}),
+		cut:      cut,
+		cutAll:   cutAll,
 		dead:     make(chan struct{}),
 	}
 }
@@ -169,7 +171,9 @@ func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Reques
 	r = x.attach(r, headers, newInfo(st.Context(), first, looped))
 	go x.receive()
 	go x.serve(s.opts.Handler, r)
+	stop := context.AfterFunc(s.cut, func() { x.cancel(ErrDraining) })
 	outcome, err := x.run()
+	stop()
 	s.observe(Event{Kind: EventExchange, Mode: mode, Outcome: outcome, Duration: time.Since(start), Err: err})
 	return err
 }
@@ -220,7 +224,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.cutOnce.Do(func() { close(s.cut) })
+	s.cutAll()
 	grace := time.NewTimer(drainGrace)
 	defer grace.Stop()
 	select {

@@ -75,7 +75,6 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 	case w.length >= 0 && w.written+int64(len(p)) > w.length && w.x.method != http.MethodHead:
 		return 0, http.ErrContentLength
 	}
-	w.sniff(p)
 	w.written += int64(len(p))
 	if w.x.method == http.MethodHead {
 		return len(p), nil
@@ -88,14 +87,6 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), w.emit(answerInput{body: p})
-}
-
-// sniff adds the Content-Type that net/http's server would add.
-func (w *responseWriter) sniff(p []byte) {
-	h := w.head.header
-	if _, set := h["Content-Type"]; !set && w.written == 0 && len(p) > 0 && h.Get("Content-Encoding") == "" {
-		h.Set("Content-Type", http.DetectContentType(p))
-	}
 }
 
 // Flush implements http.Flusher.
