@@ -59,8 +59,8 @@ func (s *session) list(ctx context.Context, cfg *Server, known *catalog, past bo
 		}
 		asked = asked || fresh
 		cat.add(p, cfg, known, names, log)
-		if ms := p.result.Get("ttlMs"); ms.Type == gjson.Number {
-			cat.ttl = min(cat.ttl, max(refreshMin, time.Duration(ms.Float()*float64(time.Millisecond))))
+		if ms := p.result.Get("ttlMs").Float(); ms > 0 && ms < refreshInterval.Seconds()*1000 {
+			cat.ttl = min(cat.ttl, max(refreshMin, time.Duration(ms)*time.Millisecond))
 		}
 		seen[cursor] = true
 		cursor = p.result.Get("nextCursor").String()

@@ -38,9 +38,11 @@ type toolbox struct {
 	release   chan struct{}
 }
 
-func newToolbox() *toolbox {
+func newToolbox() *toolbox { return newToolboxWith(nil) }
+
+func newToolboxWith(o *sdk.ServerOptions) *toolbox {
 	b := &toolbox{
-		server:    sdk.NewServer(&sdk.Implementation{Name: "toolbox", Version: "1"}, nil),
+		server:    sdk.NewServer(&sdk.Implementation{Name: "toolbox", Version: "1"}, o),
 		arguments: map[string]string{}, calls: map[string]int{},
 		started: make(chan string, 64), cancelled: make(chan string, 64), release: make(chan struct{}),
 	}
