@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -246,7 +245,9 @@ func (x *exchange) carryOut(o output) error {
 		if err := x.order.check(o.msg); err != nil {
 			return err
 		}
-		return x.stream.Send(o.msg)
+		if x.stream.Send(o.msg) != nil {
+			return ErrClientGone // the only reason gRPC has; the receiver sees it too
+		}
 	case doRequestBody:
 		x.requestPipe.push(o.data)
 	case doRequestEnd:
@@ -274,12 +275,7 @@ func (x *exchange) ask(ch chan<- wish, in input) error {
 	w := wish{in: in, reply: make(chan error, 1)}
 	select {
 	case ch <- w:
-		// The owner always replies to what it took.
-		err := <-w.reply
-		if errors.Is(err, io.EOF) {
-			return ErrClientGone // what gRPC's Send says about an ended stream
-		}
-		return err
+		return <-w.reply // the owner always replies to what it took
 	case <-x.done:
 		return x.why
 	}
