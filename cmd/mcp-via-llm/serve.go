@@ -198,10 +198,22 @@ func (s *server) drain(limit time.Duration) error {
 		s.log.Warn("turns were still running when drain_timeout ended", "err", err)
 	}
 	direct.Wait()
-	s.grpc.Stop()
+	s.stopGRPC()
 	err := s.app.host.Close()
 	err = errors.Join(err, s.admin.Close())
 	s.background.Wait()
 	s.log.Info("stopped")
 	return errors.Join(err, s.app.metrics.Shutdown(context.Background()))
+}
+
+// flushTime is how long connections may take to send what ended turns have left,
+// and health watchers to leave.
+const flushTime = 2 * time.Second
+
+// stopGRPC ends the gRPC server. Its Stop alone would cut the last messages of
+// turns that have just ended.
+func (s *server) stopGRPC() {
+	timer := time.AfterFunc(flushTime, s.grpc.Stop)
+	defer timer.Stop()
+	s.grpc.GracefulStop()
 }
