@@ -22,7 +22,7 @@ func TestLargeBodies(t *testing.T) {
 				t.Errorf("%d bytes: the LLM got %d bytes more", size, len(arrived)-len(body))
 			}
 		}
-		const words = 200_000
+		const words = 4_000_000
 		r.LLM.Use(llm.Always(llm.Text(strings.Repeat("word ", words))))
 		got := post(t, r, ask(false, "talk"))
 		if text := parse(t, got.body).text(); len(text) != 5*words {

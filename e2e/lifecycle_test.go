@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/llm"
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/mcpserver"
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
 )
 
 // TestLifecycle follows one question through both protocols: discovery, the three translations (schema, call, result)
@@ -18,25 +19,52 @@ import (
 func TestLifecycle(t *testing.T) {
 	on(t, append(full(), older()...), func(t *testing.T, v variant) {
 		wire := filepath.Join(t.TempDir(), "mcp.jsonl")
-		r := start(t, v, setup{brain: llm.Calculator, config: fmt.Sprintf(`
-servers:
-  calc: {command: [%q, -record, %q]}
-`, addServer, wire)})
-
-		got := post(t, r, `{"model":"test-model","messages":[{"role":"user","content":"What is 5 plus 7?"}]}`)
-		if got.status != 200 || parse(t, got.body).text() != "5 plus 7 is 12." {
-			t.Fatalf("status %d, body %s", got.status, got.body)
-		}
-		want := extension{
-			Iterations: 2, ToolsCalled: []string{"calc__add_numbers"}, PromptTokens: 58 + 96, CompletionTokens: 18 + 9,
-			StopReason: "answer", ServersUnavailable: []string{},
-		}
-		if diff := cmp.Diff(want, parse(t, got.body).extension(t)); diff != "" {
-			t.Errorf("extensions (-want +got):\n%s", diff)
-		}
-		checkMCPWire(t, wire)
-		checkLLMWire(t, r.LLM.Requests())
+		checkLifecycle(t, v, wire, fmt.Sprintf("command: [%q, -record, %q]", addServer, wire))
 	})
+}
+
+// TestLifecycleHTTP does the same with the server at a URL, reached through Envoy: without sessions, as revision
+// 2026-07-28 has it, and with them.
+func TestLifecycleHTTP(t *testing.T) {
+	for _, stateless := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stateless %v", stateless), func(t *testing.T) {
+			on(t, full(), func(t *testing.T, v variant) {
+				wire := filepath.Join(t.TempDir(), "mcp.jsonl")
+				free, err := rig.FreePorts(1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				server, err := rig.StartProcess("addserver", nil, addServer, "-http", free[0], fmt.Sprintf("-stateless=%v", stateless), "-record", wire)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := server.Stop(turnLimit); err != nil {
+						t.Error(err)
+					}
+				})
+				checkLifecycle(t, v, wire, fmt.Sprintf("url: %q", "http://"+free[0]))
+			})
+		})
+	}
+}
+
+func checkLifecycle(t *testing.T, v variant, wire, server string) {
+	t.Helper()
+	r := start(t, v, setup{brain: llm.Calculator, config: "servers:\n  calc: {" + server + ", optional: false}\n"})
+	got := post(t, r, `{"model":"test-model","messages":[{"role":"user","content":"What is 5 plus 7?"}]}`)
+	if got.status != 200 || parse(t, got.body).text() != "5 plus 7 is 12." {
+		t.Fatalf("status %d, body %s", got.status, got.body)
+	}
+	want := extension{
+		Iterations: 2, ToolsCalled: []string{"calc__add_numbers"}, PromptTokens: 58 + 96, CompletionTokens: 18 + 9,
+		StopReason: "answer", ServersUnavailable: []string{},
+	}
+	if diff := cmp.Diff(want, parse(t, got.body).extension(t)); diff != "" {
+		t.Errorf("extensions (-want +got):\n%s", diff)
+	}
+	checkMCPWire(t, wire)
+	checkLLMWire(t, r.LLM.Requests())
 }
 
 // checkMCPWire asserts the messages at the MCP server.

@@ -130,11 +130,7 @@ func start(t *testing.T, v variant, s setup) *rig.Rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, request := range r.LLM.Requests() {
-			if request.Chat.Err != nil {
-				t.Errorf("the LLM got a body that is not one JSON value: %v", request.Chat.Err)
-			}
-		}
+		checkWire(t, r)
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
@@ -143,4 +139,22 @@ func start(t *testing.T, v variant, s setup) *rig.Rig {
 		}
 	})
 	return r
+}
+
+// checkWire asserts what holds in every test: each body at the LLM is exactly one JSON value, and Envoy has refused
+// nothing that the service asked for.
+func checkWire(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	for _, request := range r.LLM.Requests() {
+		if request.Chat.Err != nil {
+			t.Errorf("the LLM got a body that is not one JSON value: %v", request.Chat.Err)
+		}
+	}
+	for line := range strings.Lines(get(t, r.EnvoyAdmin+"/stats?filter=ext_proc")) {
+		name, count, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		refusal := strings.HasSuffix(name, "rejected_header_mutations") || strings.HasSuffix(name, "spurious_msgs_received")
+		if refusal && count != "0" {
+			t.Errorf("Envoy counts %s: %s", name, count)
+		}
+	}
 }

@@ -142,6 +142,11 @@ func TestDrain(t *testing.T) {
 		eventually(t, turnLimit, "new turns are refused", func() bool {
 			return post(t, r, ask(false, "new")).status >= 500
 		})
+		if ready, err := plainClient.Get(r.Admin + "/readyz"); err != nil {
+			t.Error(err)
+		} else if ready.Body.Close(); ready.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("/readyz says %d while the service drains", ready.StatusCode)
+		}
 		got := <-finished
 		if s := parseStream(t, got.body); s.text != "Done." || s.done != 1 {
 			t.Errorf("the running turn got %d %s", got.status, got.body)

@@ -3,7 +3,6 @@
 package mcpserver
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -79,8 +78,8 @@ func (r *Recorder) add(received bool, message []byte) {
 	r.w.Write(append(line, '\n'))
 }
 
-// lines is a writer that records each whole line that passes: the framing of the stdio transport (MCP, Transports,
-// stdio: messages are delimited by newlines).
+// lines is a writer that records each whole line that passes and is JSON: the framing of the stdio transport (MCP,
+// Transports, stdio: messages are delimited by newlines), and of the data in server-sent events.
 type lines struct {
 	recorder *Recorder
 	received bool
@@ -97,22 +96,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		if !whole {
 			return len(p), nil
 		}
-		l.recorder.add(l.received, bytes.TrimSpace(line))
+		l.recorder.add(l.received, bytes.TrimSpace(bytes.TrimPrefix(line, []byte("data: "))))
 		l.partial = rest
-	}
-}
-
-// body records the messages of one HTTP response: one JSON value, or the data of server-sent events.
-func (r *Recorder) body(contentType string, body []byte) {
-	if contentType != "text/event-stream" {
-		r.add(false, bytes.TrimSpace(body))
-		return
-	}
-	scanner := bufio.NewScanner(bytes.NewReader(body))
-	scanner.Buffer(nil, len(body)+1)
-	for scanner.Scan() {
-		if data, ok := bytes.CutPrefix(scanner.Bytes(), []byte("data: ")); ok {
-			r.add(false, data)
-		}
 	}
 }

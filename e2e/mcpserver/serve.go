@@ -12,10 +12,11 @@ import (
 
 // Stdio serves on standard input and output until the client closes them or ctx ends.
 func Stdio(ctx context.Context, server *mcp.Server, recorder *Recorder) error {
+	// A message is recorded before it goes on, so that who has seen its effect finds it in the record.
 	in := io.TeeReader(os.Stdin, &lines{recorder: recorder, received: true})
 	return server.Run(ctx, &mcp.IOTransport{
 		Reader: io.NopCloser(in),
-		Writer: stdout{io.MultiWriter(os.Stdout, &lines{recorder: recorder})},
+		Writer: stdout{io.MultiWriter(&lines{recorder: recorder}, os.Stdout)},
 	})
 }
 
@@ -39,23 +40,25 @@ func HTTP(server *mcp.Server, stateless bool, recorder *Recorder) http.Handler {
 		}
 		recorder.add(true, bytes.TrimSpace(body))
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		tee := &teeResponse{ResponseWriter: w}
-		handler.ServeHTTP(tee, r)
-		recorder.body(w.Header().Get("Content-Type"), tee.seen.Bytes())
+		handler.ServeHTTP(&recordedResponse{ResponseWriter: w, to: lines{recorder: recorder}}, r)
 	})
 }
 
-type teeResponse struct {
+// recordedResponse records the messages of a response: each in a line of its own, as JSON or as an event's data.
+type recordedResponse struct {
 	http.ResponseWriter
-	seen bytes.Buffer
+	to lines
 }
 
-func (t *teeResponse) Write(p []byte) (int, error) {
-	t.seen.Write(p)
-	return t.ResponseWriter.Write(p)
+func (r *recordedResponse) Write(p []byte) (int, error) {
+	r.to.Write(p)
+	if r.Header().Get("Content-Type") == "application/json" {
+		r.to.Write([]byte("\n")) // the SDK writes the whole message at once, and no newline
+	}
+	return r.ResponseWriter.Write(p)
 }
 
-func (t *teeResponse) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (r *recordedResponse) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // Flush is needed beside Unwrap: the SDK asserts http.Flusher.
-func (t *teeResponse) Flush() { http.NewResponseController(t.ResponseWriter).Flush() }
+func (r *recordedResponse) Flush() { http.NewResponseController(r.ResponseWriter).Flush() }
