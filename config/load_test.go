@@ -3,6 +3,8 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +211,33 @@ func TestEnvoyMode(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, c.Envoy.FilterMode(), want)
 		}
 	}
+}
+
+// The full example names every key there is.
+func TestFullExampleIsFull(t *testing.T) {
+	text, err := os.ReadFile("../examples/config/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var look func(reflect.Type)
+	look = func(in reflect.Type) {
+		switch in.Kind() {
+		case reflect.Pointer, reflect.Map, reflect.Slice:
+			look(in.Elem())
+		case reflect.Struct:
+			for i := range in.NumField() {
+				key := in.Field(i).Tag.Get("yaml")
+				if key == "" {
+					continue
+				}
+				if !regexp.MustCompile(`[\s{]` + key + `:\s`).Match(append([]byte("\n"), text...)) {
+					t.Errorf("full.yaml lacks %s of %s", key, in)
+				}
+				look(in.Field(i).Type)
+			}
+		}
+	}
+	look(reflect.TypeFor[Config]())
 }
 
 func TestExampleFiles(t *testing.T) {

@@ -41,6 +41,7 @@ func TestExitCodes(t *testing.T) {
 		"envoy-config":        {"envoy-config --config " + good, 0, "name: mcp_egress", ""},
 		"envoy-config, url":   {"envoy-config --config " + good + " --llm-url http://127.0.0.1:8000/v1", 0, "port_value: 8000", ""},
 		"envoy-config, bad":   {"envoy-config --config " + good + " --llm-url ftp://x", 1, "", "--llm-url is not an http or https URL"},
+		"envoy-config, loop":  {"envoy-config --config " + writeConfig(t, "llm: {loop_url: 'https://h'}"), 1, "", "llm.loop_url must be http"},
 		"envoy-config, mode":  {"envoy-config --config " + good + " --mode static", 0, "request_body_mode: FULL_DUPLEX_STREAMED", ""},
 		"envoy-config, typo":  {"envoy-config --config " + good + " --mode sttic", 2, "", "--mode must be one of"},
 		"envoy-config, lacks": {"envoy-config --config " + writeConfig(t, "listen: {tls: {cert: a, key: b}}"), 1, "", "envoy.service_tls"},

@@ -29,11 +29,11 @@ var directTransport = func() http.RoundTripper {
 // RoundTrip implements http.RoundTripper.
 func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
-	out.URL.Scheme, out.URL.Host, out.Host = d.base.Scheme, d.base.Host, d.base.Host
-	if rest, ok := strings.CutPrefix(r.URL.Path, "/v1/"); ok {
-		out.URL.Path = strings.TrimSuffix(d.base.Path, "/") + "/" + rest
-		out.URL.RawPath = ""
+	if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v1/"); ok {
+		out.URL = d.base.JoinPath(rest)
+		out.URL.RawQuery = r.URL.RawQuery
 	}
+	out.URL.Scheme, out.URL.Host, out.Host = d.base.Scheme, d.base.Host, d.base.Host
 	for _, name := range loop.Headers {
 		out.Header.Del(name)
 	}

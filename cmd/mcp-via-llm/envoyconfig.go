@@ -53,8 +53,8 @@ func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
 		return envoy.Options{}, errors.New("--llm-url is not an http or https URL")
 	}
 	loopURL, err := url.Parse(cfg.LLM.LoopURL)
-	if err != nil {
-		return envoy.Options{}, err
+	if err != nil || loopURL.Scheme != "http" {
+		return envoy.Options{}, errors.New("llm.loop_url must be http: the loop listener of this bootstrap is plain text, on loopback")
 	}
 	e := cfg.Envoy
 	o := envoy.Options{

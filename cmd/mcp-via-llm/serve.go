@@ -183,7 +183,7 @@ func (s *server) serve(l listeners) {
 // drain says NOT_SERVING first, so that load balancers turn away; then refuses
 // new turns and lets running ones finish, for at most limit; then ends the rest.
 func (s *server) drain(limit time.Duration) error {
-	s.log.Info("draining", "drain_timeout", limit)
+	s.log.Info("draining", "drain_timeout", limit.String())
 	s.notReady.Store("draining")
 	s.health.Shutdown() // every service NOT_SERVING, for good
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
