@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +115,9 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	event := CallEvent{Injected: name, Start: time.Now()}
 	defer func() {
 		if r := recover(); r != nil {
-			b.host.opts.Log.Error("panic in an mcp call", "server", event.Server, "tool", event.Tool, "panic", fmt.Sprintf("%T", r))
+			// Not the value of the panic: it may quote the arguments.
+			b.host.opts.Log.Error("panic in an mcp call", "server", event.Server, "tool", event.Tool,
+				"panic", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
 			res = failure(OutcomeFailed, name+" failed: internal error.")
 		}
 		if observe := b.host.opts.Observe; observe != nil {
@@ -133,13 +136,13 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	if err != nil {
 		return e.failed(err)
 	}
+	limit := e.conn.cfg.MaxResultBytes
 	text, isError := resultText(raw)
-	text = capText(text, e.conn.cfg.MaxResultBytes)
 	if isError {
-		return failure(OutcomeToolError, name+" failed: "+text)
+		return failure(OutcomeToolError, capText(name+" failed: "+text, limit))
 	}
 	e.checkOutput(raw)
-	return Result{Text: text, Outcome: OutcomeOK}
+	return Result{Text: capText(text, limit), Outcome: OutcomeOK}
 }
 
 func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, error) {

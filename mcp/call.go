@@ -57,6 +57,9 @@ func (c *conn) call(ctx context.Context, as string, t *tool, args json.RawMessag
 		if got.result != nil {
 			return got.result, nil
 		}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			nudge(c.suspect) // slow, or stuck for good
+		}
 		broken := got.rpc == nil && ctx.Err() == nil
 		if broken {
 			if got.lost || !got.sent {
@@ -145,6 +148,8 @@ func (c *conn) describe(ctx context.Context, as string, got answer, err error) e
 		return &callError{OutcomeTimeout, fmt.Sprintf("%s did not answer in time and was cancelled. %s", as, unknown)}
 	case ctx.Err() != nil:
 		return &callError{OutcomeCancelled, fmt.Sprintf("%s was cancelled. %s", as, unknown)}
+	case got.odd != "":
+		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s. %s", as, got.odd, unknown)}
 	case got.status != 0:
 		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: MCP server %q answered with %v.", as, c.cfg.Name, &statusError{got.status})}
 	}

@@ -23,6 +23,7 @@ type capture struct {
 	sent   bool           // the request left, or began to
 	status int            // HTTP status, if it was an error
 	lost   bool           // answered 404 to a request with a session id
+	odd    string         // what was wrong with an answer that is no MCP
 	forget func()
 }
 
@@ -57,7 +58,13 @@ func (cp *capture) take(message []byte) {
 func (cp *capture) begin() {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	cp.sent, cp.status, cp.lost = true, 0, false
+	cp.sent, cp.status, cp.lost, cp.odd = true, 0, false, ""
+}
+
+func (cp *capture) isOdd(problem string) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.odd = problem
 }
 
 func (cp *capture) refused(status int, lost bool) {
@@ -73,6 +80,7 @@ type answer struct {
 	sent   bool
 	status int
 	lost   bool
+	odd    string
 }
 
 // answer returns what was taken. The request must be over.
@@ -80,7 +88,7 @@ func (cp *capture) answer() answer {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.forget()
-	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost}
+	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost, cp.odd}
 }
 
 // captureConn serves captures on transports where every answer arrives on one

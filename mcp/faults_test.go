@@ -253,8 +253,7 @@ func TestBrokenCall(t *testing.T) {
 			}
 			left.Store(1)
 			res := b.Call(t.Context(), "box__pure", "")
-			answered := name == "html" || name == "json" // by an error of the request
-			if res.Text != "pure" && !answered {
+			if res.Text != "pure" {
 				t.Errorf("a read-only call was not repeated: %+v", res)
 			}
 			if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Text != "2" {
@@ -267,81 +266,3 @@ func TestBrokenCall(t *testing.T) {
 	}
 }
 
-// A server that refuses the credential is away, and is not asked again and again.
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "who are you?", http.StatusUnauthorized)
-	}))
-	h := newTestHost(t, config("box", stateful, f))
-	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
-		t.Fatalf("%q", got)
-	}
-	if st := h.Status()[0]; st.Error != "HTTP 401 Unauthorized" {
-		t.Errorf("%+v", st)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.seen) > 2 {
-		t.Errorf("%d requests", len(f.seen))
-	}
-}
-
-// Credentials do not follow a redirect to another host, and a call does not
-// become a GET.
-func TestRedirects(t *testing.T) {
-	t.Parallel()
-	box := newToolbox()
-	evil := box.serve(t, stateful)
-	f := box.serve(t, stateful)
-	var to atomic.Pointer[string]
-	f.on(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-		if target := to.Load(); target != nil && r.URL.Path == "/" {
-			http.Redirect(w, r, *target, http.StatusTemporaryRedirect)
-			return true
-		}
-		return false
-	})
-	to.Store(&evil.URL)
-	cfg := config("box", stateful, f)
-	cfg.Headers = map[string]string{"Authorization": "Bearer s3cret"}
-	h := newTestHost(t, cfg)
-	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
-		t.Error("followed a redirect to another host")
-	}
-	if evil.count("initialize")+evil.count(methodDiscover) > 0 {
-		t.Error("the other host was asked")
-	}
-	same := "/mcp"
-	to.Store(&same)
-	h2 := newTestHost(t, cfg)
-	if got := toolsOf(t, h2, "box").Unavailable(); len(got) != 0 {
-		t.Errorf("a redirect on the same host was not followed: %+v", h2.Status())
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, r := range f.seen {
-		if r.Header.Get("Authorization") != "Bearer s3cret" {
-			t.Error("a request without the configured header")
-		}
-	}
-}
-
-// A 2024-11-05 server may not name a place to post to on another host.
-func TestSSEOtherOrigin(t *testing.T) {
-	t.Parallel()
-	evil := serve(t, http.NotFoundHandler())
-	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", evil.URL)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	h := newTestHost(t, config("box", plainSSE, f))
-	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
-		t.Error("connected")
-	}
-	if n := evil.count("initialize"); n != 0 {
-		t.Error("the other host was asked")
-	}
-}

@@ -105,6 +105,8 @@ func (s *session) page(ctx context.Context, cursor string, past bool) (p page, f
 		return page{}, true, errSessionLost
 	case got.status != 0:
 		return page{}, true, &statusError{got.status}
+	case got.odd != "":
+		return page{}, true, errNotMCP
 	case got.result == nil && err != nil:
 		return page{}, true, err
 	case got.result == nil:

@@ -132,7 +132,7 @@ type toolsetCache struct {
 }
 
 // maxToolsets bounds the cache; it is emptied when full.
-const maxToolsets = 1024
+const maxToolsets = 256
 
 func (tc *toolsetCache) get(key string, from []*catalog, build func() *Toolset) *Toolset {
 	tc.mu.Lock()

@@ -1,13 +1,8 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,7 +10,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 )
 
 const (
@@ -149,14 +143,14 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	disarm := context.AfterFunc(w.ctx, cancel)
 	done := func() { disarm(); cancel() }
-	timer := time.AfterFunc(w.probe, cancel)
-	switch {
-	case kind == kindDiscover: // bounds its answer
-		done = func() { timer.Stop(); disarm(); cancel() }
-	case kind != kindOther && !w.opened.Load(): // bounds the wait for its answer
-		defer timer.Stop() // Connect waits too, and does not heed its context
-	default:
-		timer.Stop()
+	if kind != kindOther && (kind == kindDiscover || !w.opened.Load()) {
+		// Connect waits for these, and heeds its context for none of them.
+		timer := time.AfterFunc(w.probe, cancel)
+		if kind == kindDiscover { // the answer counts too
+			done = func() { timer.Stop(); disarm(); cancel() }
+		} else {
+			defer timer.Stop()
+		}
 	}
 	resp, err := w.base.RoundTrip(w.prepare(req.Clone(ctx)))
 	if err != nil {
@@ -189,96 +183,6 @@ func (w *wire) prepare(out *http.Request) *http.Request {
 		out.URL.Scheme, out.URL.Host = w.egress.Scheme, w.egress.Host
 	}
 	return out
-}
-
-// inspect looks at the answer before the SDK does. What would end the session
-// in the SDK although it concerns one request becomes an error of that request.
-func (w *wire) inspect(req *http.Request, resp *http.Response, kind requestKind) error {
-	cp := captureOf(req.Context())
-	ok := resp.StatusCode >= 200 && resp.StatusCode < 300
-	if req.Method == http.MethodPost {
-		w.last.Store(0)
-		if !ok {
-			w.last.Store(int32(resp.StatusCode))
-		}
-	}
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch {
-	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return nil // for the http.Client
-	case !ok:
-		return w.inspectError(req, resp, cp)
-	case media == "text/event-stream":
-		if kind == kindStream || kind == kindListen {
-			resp.Body.(*wireBody).ended = func() {
-				if w.ctx.Err() == nil {
-					w.onEnd(kind == kindListen)
-				}
-			}
-		}
-		if cp != nil {
-			resp.Body = &captureStream{ReadCloser: resp.Body, cp: cp}
-		}
-		return nil
-	case req.Method != http.MethodPost:
-		return nil
-	}
-	id := requestID(req)
-	if id == "" {
-		return nil // a notification; its answer has no body that matters
-	}
-	if media != "application/json" {
-		setBody(resp, rpcError(id, fmt.Sprintf("the server answered with content type %.60s", media)))
-		return nil
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
-	switch {
-	case err != nil:
-		return err
-	case len(body) > maxMessage:
-		body = rpcError(id, fmt.Sprintf("the answer is larger than %d MiB", maxMessage>>20))
-	case !gjson.ValidBytes(body):
-		body = rpcError(id, "the server answered with broken JSON")
-	}
-	if cp != nil {
-		cp.take(body)
-	}
-	setBody(resp, body)
-	return nil
-}
-
-// inspectError reads an error answer. A session that the server does not know
-// must end, whatever the body says: the SDK takes a JSON-RPC error in it for an
-// answer to the request and would use the dead session for ever. Another refusal
-// concerns one request and must not end the session for all.
-func (w *wire) inspectError(req *http.Request, resp *http.Response, cp *capture) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err != nil {
-		return err
-	}
-	code := resp.StatusCode
-	inSession := req.Method == http.MethodPost && req.Header.Get(headerSession) != ""
-	// 2025-11-25, "Session Management": 404 means that the session is gone.
-	// Other servers say 400 and name the session.
-	lost := inSession && code == http.StatusNotFound
-	unknown := inSession && code == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
-	isRPC := gjson.ValidBytes(body) && gjson.GetBytes(body, "error").IsObject()
-	if cp != nil {
-		cp.refused(code, lost)
-	}
-	switch {
-	case lost, unknown:
-		body = nil
-	case isRPC && cp != nil:
-		cp.take(body)
-	case isRPC, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
-	default:
-		if id := requestID(req); id != "" {
-			body = rpcError(id, http.StatusText(code))
-		}
-	}
-	setBody(resp, body)
-	return nil
 }
 
 // requestKind tells the requests apart that are not answered like the others.
@@ -314,51 +218,4 @@ func noStream(req *http.Request) *http.Response {
 		StatusCode: http.StatusMethodNotAllowed, Header: http.Header{},
 		Body: http.NoBody, Request: req, ProtoMajor: 1, ProtoMinor: 1,
 	}
-}
-
-// requestID is the JSON-RPC id of a POST as raw JSON, "" for a notification.
-func requestID(req *http.Request) string {
-	if req.GetBody == nil {
-		return ""
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return ""
-	}
-	defer body.Close()
-	raw, err := io.ReadAll(body)
-	if err != nil {
-		return ""
-	}
-	return gjson.GetBytes(raw, "id").Raw
-}
-
-func rpcError(id, message string) []byte {
-	text, _ := json.Marshal(message) // a string always encodes
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":%s}}`, id, text)
-}
-
-// setBody replaces the body of an answer by JSON.
-func setBody(resp *http.Response, body []byte) {
-	resp.Body.Close()
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	resp.ContentLength = int64(len(body))
-	resp.Header.Set("Content-Type", "application/json")
-}
-
-// wireBody frees what a request holds when its answer is read or given up.
-type wireBody struct {
-	io.ReadCloser
-	done  func()
-	ended func() // if set, called when the stream ends
-}
-
-func (b *wireBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.done()
-	if b.ended != nil {
-		b.ended()
-		b.ended = nil
-	}
-	return err
 }

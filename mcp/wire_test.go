@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Connecting does not hang on a standing stream that the server does not answer,
+// and goes without it.
+func TestNoStandingStream(t *testing.T) {
+	hang := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for name, test := range map[string]struct {
+		kind   string
+		answer func(w http.ResponseWriter, r *http.Request)
+	}{
+		"GET hangs":    {stateful, hang},
+		"GET is reset": {stateful, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		"GET is html":  {stateful, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<p>") }},
+		"GET is 404":   {stateful, http.NotFound},
+		"listen hangs": {stateless, hang},
+		"listen is 500": {stateless, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no", http.StatusInternalServerError)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newToolbox().serve(t, test.kind)
+			f.on(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+				standing := r.Method == http.MethodGet || isMethod(body, methodListen)
+				if standing {
+					test.answer(w, r)
+				}
+				return standing
+			})
+			cfg := config("box", test.kind, f)
+			cfg.ConnectTimeout = 3 * time.Second
+			h := newTestHost(t, cfg)
+			if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__add_numbers", `{"a":1,"b":2}`); res.Text != "3" {
+				t.Errorf("%+v, %+v", res, h.Status())
+			}
+		})
+	}
+}
+
+// A server that leaves server/discover without an answer is one of 2025-11-25.
+func TestDiscoverHangs(t *testing.T) {
+	t.Parallel()
+	f := newToolbox().serve(t, stateful)
+	f.on(func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
+		if isMethod(body, methodDiscover) {
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	})
+	cfg := config("box", stateful, f)
+	cfg.ConnectTimeout = 3 * time.Second
+	h := newTestHost(t, cfg)
+	toolsOf(t, h, "box")
+	if st := h.Status()[0]; st.ProtocolVersion != legacyVersion {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A server that refuses the credential is away, and is not asked again and again.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	}))
+	h := newTestHost(t, config("box", stateful, f))
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Fatalf("%q", got)
+	}
+	if st := h.Status()[0]; st.Error != "HTTP 401 Unauthorized" {
+		t.Errorf("%+v", st)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.seen) > 2 {
+		t.Errorf("%d requests", len(f.seen))
+	}
+}
+
+// Credentials do not follow a redirect to another host, and a call does not
+// become a GET.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	evil := box.serve(t, stateful)
+	f := box.serve(t, stateful)
+	var to atomic.Pointer[string]
+	f.on(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if target := to.Load(); target != nil && r.URL.Path == "/" {
+			http.Redirect(w, r, *target, http.StatusTemporaryRedirect)
+			return true
+		}
+		return false
+	})
+	to.Store(&evil.URL)
+	cfg := config("box", stateful, f)
+	cfg.Headers = map[string]string{"Authorization": "Bearer s3cret"}
+	h := newTestHost(t, cfg)
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Error("followed a redirect to another host")
+	}
+	if evil.count("initialize")+evil.count(methodDiscover) > 0 {
+		t.Error("the other host was asked")
+	}
+	same := "/mcp"
+	to.Store(&same)
+	h2 := newTestHost(t, cfg)
+	if got := toolsOf(t, h2, "box").Unavailable(); len(got) != 0 {
+		t.Errorf("a redirect on the same host was not followed: %+v", h2.Status())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.seen {
+		if r.Header.Get("Authorization") != "Bearer s3cret" {
+			t.Error("a request without the configured header")
+		}
+	}
+}
+
+// A 2024-11-05 server may not name a place to post to on another host.
+func TestSSEOtherOrigin(t *testing.T) {
+	t.Parallel()
+	evil := serve(t, http.NotFoundHandler())
+	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", evil.URL)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	h := newTestHost(t, config("box", plainSSE, f))
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Error("connected")
+	}
+	if n := evil.count("initialize"); n != 0 {
+		t.Error("the other host was asked")
+	}
+}
