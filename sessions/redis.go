@@ -1,0 +1,274 @@
+package sessions
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a [Store] shared by all replicas: one node, a set behind Sentinel, or
+// a Cluster; Redis 6.2 or later, or Valkey.
+//
+// Keys and channels are PREFIX{TAG}:…, where TAG is a hash of client and scope,
+// so that nothing in Redis names a client. One index a scope and one a client
+// let Count and Erase work without SCAN. A client's index is in another slot
+// than its scopes, so it is written beside the record, not in one step with it;
+// if either write fails the whole operation does.
+//
+// The least rights its user needs, where mcpvia: is the prefix:
+//
+//	ACL SETUSER gateway on >PASSWORD ~mcpvia:* &mcpvia:* -@all
+//	  +ping +hello +eval +evalsha +time +select +cluster|slots +subscribe +unsubscribe +publish
+//	  +hset +hsetnx +hget +hgetall +exists +del +pexpire +pttl +set +get +sadd +smembers +srem
+//	  +zadd +zscore +zcount +zrange +zrem +zremrangebyscore
+//
+// Use maxmemory-policy noeviction or volatile-ttl: an evicted index hides keys
+// from Count and Erase until they are written again or expire.
+type Redis struct {
+	client  redis.UniversalClient
+	cluster *redis.ClusterClient // client, if it is one of a cluster
+	prefix  string
+	channel subscriber
+	checked atomic.Bool // Ping has tried every right
+
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	mu      sync.Mutex // guards nodes, and starting probes against Close
+	nodes   map[string]*node
+	probing sync.WaitGroup
+}
+
+// newRedis does not connect: a store that is down at the start comes up later.
+func newRedis(o Options) (*Redis, error) {
+	client, err := dial(o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{client: client, prefix: o.KeyPrefix, nodes: map[string]*node{}}
+	r.cluster, _ = client.(*redis.ClusterClient)
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.channel.init(client)
+	return r, nil
+}
+
+// tag is a short hash of names, of which none can be made to look like others.
+func tag(names ...string) string {
+	h := sha256.New()
+	for _, name := range names {
+		_ = binary.Write(h, binary.BigEndian, uint64(len(name)))
+		h.Write([]byte(name))
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+// scopeKeys makes the names of the keys of one scope.
+type scopeKeys struct {
+	tag    string // of the scope
+	base   string // what all its keys begin with
+	client string // index of the client's scopes
+}
+
+func (r *Redis) keys(s Scope) scopeKeys {
+	t := tag(s.Client, s.ID)
+	return scopeKeys{tag: t, base: r.base(t), client: r.clientIndex(s.Client)}
+}
+
+func (r *Redis) base(tag string) string           { return r.prefix + "{" + tag + "}:" }
+func (r *Redis) clientIndex(client string) string { return r.base(tag(client)) + "c" }
+func (k scopeKeys) index() string                 { return k.base + "i" }
+
+// member is the name of a key in the index of its scope.
+func member(k kind, name string) string { return string(k) + ":" + name }
+
+// skew is how far the clocks of two cluster nodes may be apart: so much longer a
+// client's index knows a scope than the scope lives.
+const skew = time.Minute
+
+func (k scopeKeys) touch(op string, ttl time.Duration) call {
+	return call{op: op, keys: []string{k.client}, args: []any{milliseconds(ttl + skew), k.tag}, soft: op == "slide"}
+}
+
+func milliseconds(ttl time.Duration) int64 { return max(1, ttl.Milliseconds()) }
+
+// write does one operation on one key that gives it a time to live.
+func (r *Redis) write(ctx context.Context, s Scope, op string, kind kind, name, touch string, ttl time.Duration, args ...any) (any, error) {
+	if ttl <= 0 {
+		return nil, errTTL(ttl)
+	}
+	k, m := r.keys(s), member(kind, name)
+	replies, err := r.run(ctx,
+		call{op: op, keys: []string{k.index(), k.base + m}, args: append([]any{milliseconds(ttl), m}, args...)},
+		k.touch(touch, ttl))
+	if err != nil {
+		return nil, err
+	}
+	return replies[0], nil
+}
+
+// Load implements [Store].
+func (r *Redis) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...string) ([]Fields, error) {
+	k := r.keys(s)
+	load := call{op: "load", keys: []string{k.index()}, args: []any{int64(0)}}
+	for _, key := range keys {
+		m := member(record, key)
+		load.keys, load.args = append(load.keys, k.base+m), append(load.args, m)
+	}
+	calls := []call{load}
+	if ttl > 0 {
+		load.args[0] = milliseconds(ttl)
+		calls = append(calls, k.touch("slide", ttl))
+	}
+	replies, err := r.run(ctx, calls...)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Fields, len(keys))
+	for i, flat := range replies[0].([]any) {
+		found[i] = fields(flat.([]any))
+	}
+	return found, nil
+}
+
+// fields reads the reply of HGETALL.
+func fields(flat []any) Fields {
+	if len(flat) == 0 {
+		return nil
+	}
+	f := make(Fields, len(flat)/2)
+	for i := 0; i+1 < len(flat); i += 2 {
+		f[flat[i].(string)] = []byte(flat[i+1].(string))
+	}
+	return f
+}
+
+func flat(f Fields) []any {
+	args := make([]any, 0, 2*len(f))
+	for name, value := range f {
+		args = append(args, name, value)
+	}
+	return args
+}
+
+// Put implements [Store].
+func (r *Redis) Put(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) error {
+	if len(f) == 0 {
+		return errNoFields(key)
+	}
+	_, err := r.write(ctx, s, "put", record, key, "touch", ttl, flat(f)...)
+	return err
+}
+
+// Settle implements [Store].
+func (r *Redis) Settle(ctx context.Context, s Scope, key, field string, value []byte, ttl time.Duration) ([]byte, error) {
+	actual, err := r.write(ctx, s, "settle", record, key, "touch", ttl, field, value)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(actual.(string)), nil
+}
+
+// Update implements [Store].
+func (r *Redis) Update(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) (bool, error) {
+	if len(f) == 0 {
+		return false, errNoFields(key)
+	}
+	done, err := r.write(ctx, s, "update", record, key, "slide", ttl, flat(f)...)
+	return done == int64(1), err
+}
+
+// Delete implements [Store].
+func (r *Redis) Delete(ctx context.Context, s Scope, keys ...string) error {
+	k := r.keys(s)
+	members := make([]string, len(keys))
+	for i, key := range keys {
+		members[i] = member(record, key)
+	}
+	_, err := r.run(ctx, deletion(k.base, members))
+	return err
+}
+
+func deletion(base string, members []string) call {
+	c := call{op: "delete", keys: []string{base + "i"}}
+	for _, m := range members {
+		c.keys, c.args = append(c.keys, base+m), append(c.args, m)
+	}
+	return c
+}
+
+// Watch implements [Store].
+func (r *Redis) Watch(s Scope, key string) (<-chan struct{}, func()) {
+	return r.channel.add(r.keys(s).base + member(record, key))
+}
+
+// Acquire implements [Store].
+func (r *Redis) Acquire(ctx context.Context, s Scope, name, owner string, ttl time.Duration) (bool, error) {
+	got, err := r.write(ctx, s, "acquire", lease, name, "touch", ttl, owner)
+	return got == int64(1), err
+}
+
+// Renew implements [Store].
+func (r *Redis) Renew(ctx context.Context, s Scope, name, owner string, ttl time.Duration) (bool, error) {
+	has, err := r.write(ctx, s, "renew", lease, name, "slide", ttl, owner)
+	return has == int64(1), err
+}
+
+// Release implements [Store].
+func (r *Redis) Release(ctx context.Context, s Scope, name, owner string) error {
+	k, m := r.keys(s), member(lease, name)
+	_, err := r.run(ctx, call{op: "release", keys: []string{k.index(), k.base + m}, args: []any{m, owner}})
+	return err
+}
+
+// Add implements [Store].
+func (r *Redis) Add(ctx context.Context, s Scope, name, what string, ttl time.Duration) error {
+	_, err := r.write(ctx, s, "add", bag, name, "touch", ttl, what)
+	return err
+}
+
+// Members implements [Store].
+func (r *Redis) Members(ctx context.Context, s Scope, name string) ([]string, error) {
+	k := r.keys(s)
+	return r.strings(ctx, call{op: "members", keys: []string{k.index(), k.base + member(bag, name)}})
+}
+
+// strings runs a call whose reply is a list of strings.
+func (r *Redis) strings(ctx context.Context, c call) ([]string, error) {
+	replies, err := r.run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	list := replies[0].([]any)
+	names := make([]string, len(list))
+	for i, name := range list {
+		names[i] = name.(string)
+	}
+	return names, nil
+}
+
+// Remove implements [Store].
+func (r *Redis) Remove(ctx context.Context, s Scope, name, what string) (bool, error) {
+	k, m := r.keys(s), member(bag, name)
+	replies, err := r.run(ctx, call{op: "remove", keys: []string{k.index(), k.base + m}, args: []any{m, what}, once: true})
+	return err == nil && replies[0] == int64(1), err
+}
+
+// Close implements [Store].
+func (r *Redis) Close() error {
+	r.mu.Lock()
+	r.cancel()
+	r.mu.Unlock()
+	r.probing.Wait()
+	r.channel.close()
+	if err := r.client.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
+		return fmt.Errorf("close Redis client: %w", err)
+	}
+	return nil
+}
