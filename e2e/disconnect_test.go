@@ -20,7 +20,7 @@ const cancelLimit = time.Second
 // TestClientGoesAway closes the client's connection in each phase of a turn: the LLM's and the MCP server's work is
 // cancelled within a second, no further segment begins, and no goroutine stays behind.
 func TestClientGoesAway(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		b, url := bench(t)
 		r := start(t, v, setup{config: fmt.Sprintf(`
 servers:

@@ -12,7 +12,7 @@ import (
 
 // TestEverythingServer lists the tools of the reference server "everything" with the command `tools`, and calls some.
 func TestEverythingServer(t *testing.T) {
-	on(t, full()[:1], func(t *testing.T, v variant) {
+	on(t, current()[:1], func(t *testing.T, v variant) {
 		r := start(t, v, setup{config: fmt.Sprintf(`
 servers:
   everything: {command: [%s], connect_timeout: 60s, optional: false}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"compress/gzip"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,7 +33,7 @@ max_response_bytes: 20000
 
 // TestFaults goes through what can go wrong within a turn, on one running rig.
 func TestFaults(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r := faultRig(t, v)
 		for _, c := range []struct {
 			name string
@@ -48,6 +49,7 @@ func TestFaults(t *testing.T) {
 			{"loop timeout", loopTimeout},
 			{"iteration cap", iterationCap},
 			{"compressed answer", compressedAnswer},
+			{"compressed request", compressedRequest},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, r) })
 		}
@@ -234,5 +236,28 @@ func compressedAnswer(t *testing.T, r *rig.Rig) {
 		if text := withoutEnvelope(t, plainBody(t, got), stream); got.status != 200 || text != "It is 3." {
 			t.Errorf("stream %v: status %d, headers %v, text %q", stream, got.status, got.header, text)
 		}
+	}
+}
+
+// compressedRequest asserts that a gzip'd request is decoded or refused as such, and never taken for broken JSON.
+func compressedRequest(t *testing.T, r *rig.Rig) {
+	r.LLM.Use(llm.Always(llm.Text("hello")))
+	var packed strings.Builder
+	writer := gzip.NewWriter(&packed)
+	if _, err := writer.Write([]byte(ask(false, "hi"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := post(t, r, packed.String(), "Content-Encoding: gzip")
+	switch requests := r.LLM.Requests(); {
+	case got.status == 415 && len(requests) == 0:
+		if parse(t, got.body).Error == nil {
+			t.Errorf("body %s", got.body)
+		}
+	case got.status == 200 && len(requests) == 1 && requests[0].Header.Get("Content-Encoding") == "":
+	default:
+		t.Errorf("status %d, body %s, %d requests at the LLM", got.status, got.body, len(requests))
 	}
 }

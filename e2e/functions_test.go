@@ -21,7 +21,7 @@ func withFunctions(stream bool) string {
 // TestClientFunctions asserts that the client's own functions stay first and keep their names, that their calls reach
 // the client as if there were no others, and that MCP calls beside them are run and not shown.
 func TestClientFunctions(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r := start(t, v, setup{config: addConfig("")})
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("stream %v", stream), func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 // TestLargeBodies asserts that bodies from small to 30 MB arrive once and whole, and large answers return whole.
 func TestLargeBodies(t *testing.T) {
-	on(t, append(full(), older()...), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r := start(t, v, setup{config: addConfig("")})
 		for _, size := range []int{10, 64 << 10, 130_000, 1 << 20, 30_000_000} {
 			r.LLM.Use(llm.Always(llm.Text("hello")))

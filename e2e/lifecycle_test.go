@@ -17,7 +17,7 @@ import (
 // TestLifecycle follows one question through both protocols: discovery, the three translations (schema, call, result)
 // and the final answer, each message as it is on the wire.
 func TestLifecycle(t *testing.T) {
-	on(t, append(full(), older()...), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		wire := filepath.Join(t.TempDir(), "mcp.jsonl")
 		checkLifecycle(t, v, wire, fmt.Sprintf("command: [%q, -record, %q]", addServer, wire))
 	})
@@ -28,7 +28,7 @@ func TestLifecycle(t *testing.T) {
 func TestLifecycleHTTP(t *testing.T) {
 	for _, stateless := range []bool{true, false} {
 		t.Run(fmt.Sprintf("stateless %v", stateless), func(t *testing.T) {
-			on(t, full(), func(t *testing.T, v variant) {
+			on(t, current(), func(t *testing.T, v variant) {
 				wire := filepath.Join(t.TempDir(), "mcp.jsonl")
 				free, err := rig.FreePorts(1)
 				if err != nil {

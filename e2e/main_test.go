@@ -80,17 +80,18 @@ type variant struct{ version, mode string }
 
 func (v variant) String() string { return v.version + "-" + v.mode }
 
-// full are the variants that every test runs on; older are those that the main paths run on too.
-func full() []variant {
+// current are the two configurations of the filter on the Envoy of the demo.
+func current() []variant {
 	return []variant{{tools.DefaultEnvoy(), "override"}, {tools.DefaultEnvoy(), "static"}}
 }
 
-func older() []variant {
-	var all []variant
+// all adds the older Envoys, which know the static one only.
+func all() []variant {
+	variants := current()
 	for _, version := range tools.OlderEnvoys() {
-		all = append(all, variant{version, "static"})
+		variants = append(variants, variant{version, "static"})
 	}
-	return all
+	return variants
 }
 
 // on runs a test on each variant, in parallel.

@@ -33,7 +33,7 @@ func (r *ragged) Read(p []byte) (int, error) {
 // ragged writes: each gets the answer to its own question.
 func TestParallelTurns(t *testing.T) {
 	const workers, each = 8, 25
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r := start(t, v, setup{config: addConfig(""), brain: llm.Calculator})
 		var h2 http.Protocols
 		h2.SetUnencryptedHTTP2(true)

@@ -113,8 +113,9 @@ func withPicker(address net.Addr) func(map[string]any) error {
 }
 
 // TestSecondProcessor asserts that bodies of 130 kB and more pass whole through two full-duplex processors in one chain.
+// Older Envoys truncate them (envoyproxy/envoy#43983; seen here on 1.37.0).
 func TestSecondProcessor(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, current(), func(t *testing.T, v variant) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ const sdkLimit = 2 * time.Minute
 
 // TestSDKs runs a tool turn with the official OpenAI SDKs, unmodified, streamed and not.
 func TestSDKs(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, current(), func(t *testing.T, v variant) {
 		r := start(t, v, setup{brain: llm.Calculator, config: addConfig("")})
 		scripts := filepath.Join(tools.Root(), "e2e", "sdk")
 		sdks := map[string][]string{

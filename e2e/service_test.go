@@ -33,7 +33,7 @@ func addConfig(more string) string {
 
 // TestServiceDown asserts what the client gets while the service is not there, and that all is well again when it is.
 func TestServiceDown(t *testing.T) {
-	override := full()[:1]
+	override := current()[:1]
 	t.Run("open", func(t *testing.T) {
 		on(t, override, func(t *testing.T, v variant) {
 			r := start(t, v, setup{config: addConfig(""), failOpen: true, brain: llm.Always(llm.Text("hello"))})
@@ -48,7 +48,7 @@ func TestServiceDown(t *testing.T) {
 		})
 	})
 	t.Run("closed", func(t *testing.T) {
-		on(t, full(), func(t *testing.T, v variant) {
+		on(t, all(), func(t *testing.T, v variant) {
 			r := start(t, v, setup{config: addConfig(""), brain: llm.Always(llm.Text("hello"))})
 			r.Service.Kill()
 			got := post(t, r, ask(false, "hi"))
@@ -78,7 +78,7 @@ func comesBack(t *testing.T, r *rig.Rig) {
 
 // TestServiceKilled asserts that a turn whose service dies ends at once, and never looks complete.
 func TestServiceKilled(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r := start(t, v, setup{config: addConfig("")})
 		for _, stream := range []bool{true, false} {
 			r.LLM.Use(llm.Sequence(
@@ -112,7 +112,7 @@ func TestServiceKilled(t *testing.T) {
 
 // TestDrain asserts that SIGTERM lets the running turn finish, refuses new ones, and ends with code 0.
 func TestDrain(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		b, url := bench(t)
 		r := start(t, v, setup{config: fmt.Sprintf("servers:\n  bench: {url: %q, optional: false}\ndrain_timeout: 20s\n", url)})
 		r.LLM.Use(func(request *llm.Request) llm.Step {
@@ -165,7 +165,7 @@ func TestDrain(t *testing.T) {
 // TestReload asserts that an invalid file is refused, logged and counted while the old configuration stays, and that
 // a valid one is taken up within two seconds.
 func TestReload(t *testing.T) {
-	on(t, full()[:1], func(t *testing.T, v variant) {
+	on(t, current()[:1], func(t *testing.T, v variant) {
 		r := start(t, v, setup{config: addConfig("")})
 		names := func() []string {
 			r.LLM.Use(llm.Always(llm.Text("hello")))
@@ -206,7 +206,7 @@ func counted(metrics, word string) bool {
 // TestServersUnavailable asserts that a turn goes on without the tools of servers that are down or slow, names them,
 // and has their tools when they come back.
 func TestServersUnavailable(t *testing.T) {
-	on(t, full()[:1], func(t *testing.T, v variant) {
+	on(t, current()[:1], func(t *testing.T, v variant) {
 		free, err := rig.FreePorts(1)
 		if err != nil {
 			t.Fatal(err)

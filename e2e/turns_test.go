@@ -85,7 +85,7 @@ func threeExtension() extension {
 // TestThreeSegments runs one turn of three segments over three servers, streamed and not: the client sees one ordinary
 // answer, the same in both forms, byte for byte what the golden files hold.
 func TestThreeSegments(t *testing.T) {
-	on(t, full(), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r, file := startThree(t, v)
 		t.Run("streamed", func(t *testing.T) {
 			r.LLM.Use(threeSegments(file))
@@ -184,7 +184,7 @@ func golden(t *testing.T, name, got string) {
 
 // TestStreamIsLive asserts that text reaches the client while the model is still writing it.
 func TestStreamIsLive(t *testing.T) {
-	on(t, append(full(), older()...), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		const role = `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hello"},"finish_reason":null}]}` + "\n\n"
 		r := start(t, v, setup{
 			config: fmt.Sprintf("servers:\n  calc: {command: [%q]}\n", addServer),

@@ -32,7 +32,7 @@ func untouchedRig(t *testing.T, v variant) *rig.Rig {
 // TestNoToolNeeded asserts that a request that needs no tool reaches the LLM unchanged save for the injected tools,
 // and that its answer comes back unchanged save for the extensions.
 func TestNoToolNeeded(t *testing.T) {
-	on(t, append(full(), older()...), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r := untouchedRig(t, v)
 		got := post(t, r, oddBody)
 		arrived := r.LLM.Requests()[0]
@@ -73,7 +73,7 @@ func inserted(t *testing.T, before, after string) string {
 // TestUntouched asserts that requests that are not the service's reach the LLM, and come back, byte for byte: on a
 // route without the filter, and with the opt-out header.
 func TestUntouched(t *testing.T) {
-	on(t, append(full(), older()...), func(t *testing.T, v variant) {
+	on(t, all(), func(t *testing.T, v variant) {
 		r := untouchedRig(t, v)
 		plain := post(t, r, oddBody, "x-test-route: plain")
 		opted := post(t, r, oddBody, "x-mcp-via-llm: off")
