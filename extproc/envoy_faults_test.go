@@ -57,6 +57,25 @@ func testLooped(t *testing.T, r *rig) {
 			t.Errorf("%s: %q", marker, b)
 		}
 	}
+	r.on(func(w http.ResponseWriter, req *http.Request) {
+		if info, _ := InfoFrom(req.Context()); info.Looped {
+			http.Error(w, "a loop", http.StatusLoopDetected)
+			return
+		}
+		for range 2 {
+			resp, err := Transport().RoundTrip(req.Clone(req.Context()))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			b, _ := io.ReadAll(resp.Body)
+			_, _ = w.Write(b)
+		}
+	}, upstreamOK)
+	r.loopTo("main") // a loop listener that has the filter by mistake
+	if _, b := r.do(t, "POST", "/l", http.NoBody, nil); string(b) != "upstream answera loop\n" {
+		t.Errorf("got %q", b)
+	}
 	if r.events.find(EventForgedMarker) == nil || r.events.find(EventLooped) == nil {
 		t.Error("no events")
 	}

@@ -15,7 +15,7 @@ func modeOf(first *pb.ProcessingRequest) Mode {
 	config := first.GetProtocolConfig()
 	request, response := config.GetRequestBodyMode(), config.GetResponseBodyMode()
 	switch {
-	case config == nil:
+	case config == nil, first.GetObservabilityMode(): // an observer's answers are ignored
 		return ModeUnsupported
 	case request == filterv3.ProcessingMode_NONE && response == filterv3.ProcessingMode_NONE:
 		return ModeOverride

@@ -63,6 +63,7 @@ type rig struct {
 	grpc     *grpc.Server
 	handler  atomic.Pointer[http.HandlerFunc]
 	upstream atomic.Pointer[http.HandlerFunc]
+	loop     atomic.Pointer[string] // the listener that later round trips go to
 	ports    map[string]int
 	admin    string
 	events   eventLog
@@ -76,16 +77,20 @@ type rigOptions struct {
 func newRig(t testing.TB, f flavour, opts rigOptions) *rig {
 	t.Helper()
 	r := &rig{flavour: f, client: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		(*r.upstream.Load())(w, req)
 	}))
+	up.Config.Protocols = new(http.Protocols)
+	up.Config.Protocols.SetHTTP1(true)
+	up.Config.Protocols.SetUnencryptedHTTP2(true)
+	up.Start()
 	t.Cleanup(up.Close)
 	t.Cleanup(r.client.CloseIdleConnections)
 	r.server = New(Options{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { (*r.handler.Load())(w, req) }),
 		Match:   func(req *http.Request) bool { return req.Header.Get("X-Match") != "no" },
 		Strip:   []string{"x-secret"},
-		LoopURL: func() *url.URL { return &url.URL{Scheme: "http", Host: r.addr("loop")} },
+		LoopURL: func() *url.URL { return &url.URL{Scheme: "http", Host: r.addr(*r.loop.Load())} },
 		Secret:  []byte("shared"),
 		Log:     slog.New(slog.DiscardHandler),
 		Observe: r.events.add,
@@ -119,9 +124,12 @@ func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 // on sets what the two sides do from now on.
 func (r *rig) on(handler, upstream http.HandlerFunc) {
+	r.loopTo("loop")
 	r.handler.Store(&handler)
 	r.upstream.Store(&upstream)
 }
+
+func (r *rig) loopTo(listener string) { r.loop.Store(&listener) }
 
 func (r *rig) addr(listener string) string { return "127.0.0.1:" + strconv.Itoa(r.ports[listener]) }
 
