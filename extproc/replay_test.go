@@ -47,8 +47,8 @@ func TestRecordedCut(t *testing.T) {
 	}
 }
 
-// replay plays the first n of Envoy's messages. A response can only come when
-// the request was released, so it waits for that. With all of them it returns
+// replay plays the first n of Envoy's messages. The recorded upstreams read the
+// whole request first, so a response waits for that. With all of them it returns
 // what the adapter sent up to its last recorded message.
 func replay(t testing.TB, r *recording, n int) ([]*pb.ProcessingResponse, error) {
 	f := serve(t, r.scenario.handler)
@@ -68,7 +68,7 @@ func replay(t testing.TB, r *recording, n int) ([]*pb.ProcessingResponse, error)
 					select {
 					case <-released:
 					case <-ctx.Done():
-						return errors.New("the request was not released")
+						return errors.New("the request did not end")
 					}
 				}
 				if err := stream.Send(msg); err != nil && err != io.EOF {
@@ -79,7 +79,17 @@ func replay(t testing.TB, r *recording, n int) ([]*pb.ProcessingResponse, error)
 		}()
 	}()
 	if n < len(r.envoy) {
-		go releaseOnAnswer(stream, released)
+		go func() {
+			for {
+				msg, err := stream.Recv()
+				if err != nil {
+					return
+				}
+				if r.ends(msg) {
+					close(released)
+				}
+			}
+		}()
 		return nil, <-sent
 	}
 	var got []*pb.ProcessingResponse
@@ -90,7 +100,7 @@ func replay(t testing.TB, r *recording, n int) ([]*pb.ProcessingResponse, error)
 			return got, fmt.Errorf("before %q: %w", last, err)
 		}
 		got = append(got, msg)
-		if msg.GetRequestHeaders() != nil {
+		if r.ends(msg) {
 			close(released)
 		}
 		if shape(msg) == last {
@@ -99,16 +109,13 @@ func replay(t testing.TB, r *recording, n int) ([]*pb.ProcessingResponse, error)
 	}
 }
 
-func releaseOnAnswer(stream pb.ExternalProcessor_ProcessClient, released chan struct{}) {
-	for {
-		msg, err := stream.Recv()
-		if err != nil {
-			return
-		}
-		if msg.GetRequestHeaders() != nil {
-			close(released)
-		}
+// ends says that msg is the end of the request.
+func (r *recording) ends(msg *pb.ProcessingResponse) bool {
+	if r.envoy[0].GetRequestHeaders().GetEndOfStream() {
+		return msg.GetRequestHeaders() != nil
 	}
+	return msg.GetRequestTrailers() != nil ||
+		msg.GetRequestBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetEndOfStream()
 }
 
 // shape is a message without its content.
