@@ -21,7 +21,7 @@ build: ## build bin/mcp-via-llm
 	$(GO) build -o $(BINARY) ./cmd/mcp-via-llm
 
 .PHONY: tools tools-demo
-tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs
+tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs, Redis
 	@e2e/tools.sh test
 tools-demo: ## install what the demo runs: one Envoy
 	@e2e/tools.sh demo
@@ -76,4 +76,5 @@ demo: tools-demo build ## see it work: LLM=http://host/v1 [MODEL=] [KEY_ENV=] [C
 
 .PHONY: clean
 clean: ## remove bin/ and .tools/
+	@if [ -d .tools ]; then chmod -R u+w .tools; fi # Go writes its module cache read-only
 	rm -rf bin .tools

@@ -88,6 +88,8 @@ test)
 	for version in $ENVOY_VERSION $ENVOY_OLDER; do envoy "$version"; done
 	node_parts
 	python_parts
+	# Not with the lock's descriptor: the package may start a server, which would hold it.
+	"$root/sessions/redisrig/install.sh" 9>&- || die "no Redis server for the tests; see the message above."
 	;;
 *) die "usage: e2e/tools.sh [demo|test]" ;;
 esac
