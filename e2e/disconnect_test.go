@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -22,12 +23,14 @@ const cancelLimit = time.Second
 func TestClientGoesAway(t *testing.T) {
 	on(t, all(), func(t *testing.T, v variant) {
 		b, url := bench(t)
+		wire := filepath.Join(t.TempDir(), "mcp.jsonl")
 		r := start(t, v, setup{config: fmt.Sprintf(`
 servers:
   bench: {url: %q, optional: false}
+  local: {command: [%q, -bench, -record, %q], optional: false}
 clients:
-  default: {servers: [bench], keepalive: 200ms}
-`, url)})
+  default: {servers: [bench, local], keepalive: 200ms}
+`, url, addServer, wire)})
 		phases := []struct {
 			name string
 			run  func(*testing.T, *rig.Rig, *mcpserver.Bench)
@@ -37,6 +40,7 @@ clients:
 			{"in the stream", leaveStream},
 			{"in a tool", func(t *testing.T, r *rig.Rig, b *mcpserver.Bench) { leaveTool(t, r, b, true) }},
 			{"whole answer, in a tool", func(t *testing.T, r *rig.Rig, b *mcpserver.Bench) { leaveTool(t, r, b, false) }},
+			{"in a tool over stdio", func(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) { leaveLocalTool(t, r, wire) }},
 			{"in the second segment", func(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) { leaveSecondSegment(t, r, true) }},
 			{"whole answer, in the second segment", func(t *testing.T, r *rig.Rig, _ *mcpserver.Bench) { leaveSecondSegment(t, r, false) }},
 		}
@@ -144,6 +148,28 @@ func leaveTool(t *testing.T, r *rig.Rig, b *mcpserver.Bench, stream bool) {
 	if n := len(r.LLM.Requests()); n != 1 {
 		t.Errorf("%d segments, want no further one", n)
 	}
+}
+
+// leaveLocalTool looks for notifications/cancelled on the wire of a stdio server.
+func leaveLocalTool(t *testing.T, r *rig.Rig, wire string) {
+	count := func(method string) (n int) {
+		messages, err := mcpserver.ReadMessages(wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			if m.Received && m.Method() == method {
+				n++
+			}
+		}
+		return n
+	}
+	calls, cancellations := count("tools/call"), count("notifications/cancelled")
+	r.LLM.Use(llm.Sequence(llm.Calls(llm.Call("c", "local__slow", `{"seconds":20}`))))
+	cancel := leave(t, r, true)
+	eventually(t, turnLimit, "the tool is called", func() bool { return count("tools/call") > calls })
+	cancel()
+	eventually(t, cancelLimit, "the call is cancelled", func() bool { return count("notifications/cancelled") > cancellations })
 }
 
 func leaveSecondSegment(t *testing.T, r *rig.Rig, stream bool) {

@@ -1,4 +1,5 @@
-// Addserver is an MCP server with one tool, add_numbers, over stdio or, with -http, Streamable HTTP.
+// Addserver is an MCP server with one tool, add_numbers, over stdio or, with -http, Streamable HTTP. With -bench it has
+// the tools of the tests instead.
 package main
 
 import (
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/mcpserver"
 )
 
@@ -19,14 +22,19 @@ func main() {
 	address := flag.String("http", "", "serve Streamable HTTP at this `address` instead of standard input and output")
 	stateless := flag.Bool("stateless", true, "with -http: keep no sessions")
 	record := flag.String("record", "", "append each JSON-RPC message on the wire to this `file`")
+	bench := flag.Bool("bench", false, "offer echo, fail, slow, big and count")
 	flag.Parse()
-	if err := run(*address, *stateless, *record); err != nil {
+	server := mcpserver.NewAdd()
+	if *bench {
+		server = mcpserver.NewBench().Server
+	}
+	if err := run(server, *address, *stateless, *record); err != nil {
 		fmt.Fprintln(os.Stderr, "addserver:", err)
 		os.Exit(1)
 	}
 }
 
-func run(address string, stateless bool, record string) error {
+func run(server *mcp.Server, address string, stateless bool, record string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var recorder *mcpserver.Recorder
@@ -39,15 +47,15 @@ func run(address string, stateless bool, record string) error {
 		recorder = mcpserver.NewRecorder(file)
 	}
 	if address == "" {
-		err := mcpserver.Stdio(ctx, mcpserver.NewAdd(), recorder)
+		err := mcpserver.Stdio(ctx, server, recorder)
 		if ctx.Err() != nil {
 			return nil // told to stop
 		}
 		return err
 	}
-	server := &http.Server{Addr: address, Handler: mcpserver.HTTP(mcpserver.NewAdd(), stateless, recorder), ReadHeaderTimeout: time.Minute}
-	context.AfterFunc(ctx, func() { server.Close() })
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	listener := &http.Server{Addr: address, Handler: mcpserver.HTTP(server, stateless, recorder), ReadHeaderTimeout: time.Minute}
+	context.AfterFunc(ctx, func() { listener.Close() })
+	if err := listener.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
