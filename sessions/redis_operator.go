@@ -80,17 +80,21 @@ func (r *Redis) eraseScope(ctx context.Context, client, scope string) (int, erro
 // Ping implements [Store].
 func (r *Redis) Ping(ctx context.Context) error {
 	key := r.base("ping") + "p"
+	probe := call{op: "probe", keys: []string{key}}
 	if r.checked.Load() {
-		_, err := r.run(ctx, call{op: "probe", keys: []string{key}})
+		_, err := r.run(ctx, probe)
 		return err
 	}
-	refused, err := r.strings(ctx, call{op: "check", keys: []string{key}})
+	refused, err := r.strings(ctx, call{op: "check", keys: []string{key}, whole: true})
 	if err != nil {
 		return err
 	}
 	if len(refused) > 0 {
 		return fmt.Errorf("%w: the user of Redis may not run %s with keys and channels %s*",
 			ErrUnavailable, strings.Join(refused, ", "), r.prefix)
+	}
+	if _, err := r.run(ctx, probe); err != nil {
+		return err
 	}
 	if err := r.channel.check(ctx, key); err != nil {
 		return fmt.Errorf("%w: subscribe to %s: %v", ErrUnavailable, key, err)

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -21,9 +22,10 @@ const (
 	// run: room for clocks that go apart a little.
 	lateAfter = time.Second
 	// maxTries and retryPause bound the wait for a node that says it is loading
-	// or no longer the primary.
-	maxTries   = 5
-	retryPause = 20 * time.Millisecond
+	// or no longer the primary, maxReconnects that for one that says nothing.
+	maxTries      = 5
+	maxReconnects = 2
+	retryPause    = 20 * time.Millisecond
 )
 
 //go:embed redis.lua
@@ -33,21 +35,23 @@ var script = redis.NewScript(source)
 
 // call is one operation of the script.
 type call struct {
-	op   string
-	keys []string // all in one hash slot
-	args []any
-	once bool // must not run twice, even if the first reply was lost
-	soft bool // may fail without failing the others it is sent with
+	op    string
+	keys  []string // all in one hash slot
+	args  []any
+	once  bool // must not run twice, even if the first reply was lost
+	soft  bool // may fail without failing the others it is sent with
+	whole bool // send the script, not its hash
 }
 
 // job is a call on its way.
 type job struct {
 	call
 	node  *node
-	whole bool // send the script, not its hash: the server does not have it
 	again bool
 	cmd   *redis.Cmd
 }
+
+var errNoReply = errors.New("no reply")
 
 // sent is a command that go-redis does not retry by itself, for it cannot know
 // which may run twice.
@@ -106,11 +110,16 @@ func (r *Redis) exec(ctx context.Context, jobs []*job) {
 		if pipe.Len() == 0 {
 			return
 		}
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		_, err := pipe.Exec(ctx)
 		var pause time.Duration
 		for _, j := range jobs {
 			if j.again {
 				j.again = false
+				if j.cmd.Err() == nil && j.cmd.Val() == nil {
+					// go-redis gives the refusal of a log-in to nobody but Exec. The
+					// script itself always replies with something.
+					j.cmd.SetErr(cmp.Or(err, errNoReply))
+				}
 				pause = max(pause, j.judge(try))
 			}
 		}
@@ -152,7 +161,7 @@ func (j *job) judge(try int) (pause time.Duration) {
 		// has restarted. What was never sent may be sent again in any case.
 		var dialing *net.OpError
 		unsent := errors.As(err, &dialing) && dialing.Op == "dial"
-		j.again = (!j.once || unsent) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+		j.again = (!j.once || unsent) && try < maxReconnects && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 		return time.Duration(try) * retryPause
 	}
 	text := reply.Error()

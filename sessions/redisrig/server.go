@@ -152,11 +152,27 @@ func (s *Server) Client() *redis.Client {
 // Do sends one command and gives its reply; an error fails the test.
 func (s *Server) Do(command string, args ...any) any {
 	s.t.Helper()
-	reply, err := s.Client().Do(context.Background(), append([]any{command}, args...)...).Result()
-	if err != nil && err != redis.Nil {
+	reply, err := s.do(command, args)
+	if err != nil {
 		s.t.Fatalf("%s %v: %v", command, args, err)
 	}
 	return reply
+}
+
+// Try sends one command and gives its error.
+func (s *Server) Try(command string, args ...any) error {
+	_, err := s.do(command, args)
+	return err
+}
+
+func (s *Server) do(command string, args []any) (any, error) {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	defer c.Close()
+	reply, err := c.Do(context.Background(), append([]any{command}, args...)...).Result()
+	if err == redis.Nil {
+		err = nil
+	}
+	return reply, err
 }
 
 // binary finds the server: on the PATH, or where install.sh puts it.

@@ -75,7 +75,7 @@ func StartSentinel(t testing.TB, config ...string) *Sentinel {
 		sentinel := start(t, true, []string{
 			"sentinel monitor primary " + host + " " + port + " 2",
 			"sentinel down-after-milliseconds primary 500",
-			"sentinel failover-timeout primary 3000",
+			"sentinel failover-timeout primary 1000",
 		})
 		s.Sentinels = append(s.Sentinels, sentinel)
 		addrs[i] = sentinel.Addr
