@@ -16,8 +16,58 @@ type Reply struct {
 	Calls   []Call // its tool calls, in the model's order
 	Finish  string // finish_reason; empty if the provider sent none
 	Usage   string // raw usage object; empty if the provider sent none
+	Text    string // its content, if that is text
 
 	shown string // the raw message as it came, for the client
+}
+
+// Only is the message with those of its calls that keep wants.
+func (r *Reply) Only(keep func(Call) bool) []byte {
+	var kept [][]byte
+	for i, entry := range gjson.Get(r.Message, "tool_calls").Array() {
+		if keep(r.Calls[i]) {
+			kept = append(kept, []byte(entry.Raw))
+		}
+	}
+	switch len(kept) {
+	case len(r.Calls):
+		return []byte(r.Message)
+	case 0:
+		return []byte(remove(r.Message, "tool_calls"))
+	}
+	return []byte(set(r.Message, "tool_calls", "["+join(kept)+"]"))
+}
+
+// Visible is the message that a client sends back for an answer with this text
+// and these calls.
+func Visible(text string, calls []Call) Message {
+	raw := `{"role":"assistant","content":` + quote(text)
+	if len(calls) > 0 {
+		var entries [][]byte
+		for _, c := range calls {
+			entries = append(entries, []byte(c.shown))
+		}
+		raw += `,"tool_calls":[` + join(entries) + "]"
+	}
+	return ReadMessage(raw + "}")
+}
+
+// JoinText puts text of a later segment after that of earlier ones, with a blank
+// line between them.
+func JoinText(earlier, later string) string {
+	if later == "" {
+		return earlier
+	}
+	return earlier + separator(earlier) + later
+}
+
+// Replayed is a completion with a message that came in an earlier attempt.
+func Replayed(message, finish, usage string) string {
+	out := `{"object":"chat.completion","choices":[{"index":0,"message":` + message + `,"finish_reason":` + quote(finish) + `}]`
+	if usage != "" {
+		out += `,"usage":` + usage
+	}
+	return out + "}"
 }
 
 // CutShort says that the model stopped for a reason that leaves its calls
@@ -40,6 +90,9 @@ type Call struct {
 // unknown members too: some providers refuse a call without its signature.
 func newReply(message, finish, usage string, ids *callIDs, d Dialect) *Reply {
 	r := &Reply{Message: message, Finish: finish, Usage: usage, shown: message}
+	if content := gjson.Get(message, "content"); content.Type == gjson.String {
+		r.Text = content.String()
+	}
 	for i, entry := range gjson.Get(message, "tool_calls").Array() {
 		call, replay := newCall(entry, ids)
 		r.Calls = append(r.Calls, call)

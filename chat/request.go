@@ -11,10 +11,12 @@ import (
 // Request is the body of POST /v1/chat/completions, parsed once. Its bytes are
 // kept as the client sent them; Build makes the body of a segment out of them.
 type Request struct {
-	Model  string
-	Stream bool
-	Usage  bool     // the client asked for usage in its stream
-	Names  []string // names of the client's own functions and custom tools
+	Model   string
+	Stream  bool
+	Usage   bool     // the client asked for usage in its stream
+	Names   []string // names of the client's own functions and custom tools
+	NoCalls bool     // tool_choice is "none"
+	User    string   // safety_identifier and user: whom of its people the application speaks for
 
 	// Untouchable says why the request must go on as it is, without injected
 	// tools and with its answer copied through; empty if it need not.
@@ -45,6 +47,7 @@ func ParseRequest(body []byte) (*Request, *Error) {
 	// Of members with the same name the last one counts, as with most parsers.
 	var n int64
 	legacy := false
+	user, safety := "", ""
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.String() {
 		case "model":
@@ -61,6 +64,10 @@ func ParseRequest(body []byte) (*Request, *Error) {
 			r.choice = value
 		case "n":
 			n = value.Int()
+		case "user":
+			user = value.String()
+		case "safety_identifier":
+			safety = value.String()
 		case "functions", "function_call":
 			legacy = legacy || present(value)
 		}
@@ -71,14 +78,16 @@ func ParseRequest(body []byte) (*Request, *Error) {
 		err.Param = "messages"
 		return nil, err
 	}
+	if user != "" || safety != "" {
+		r.User = quote(safety) + quote(user)
+	}
+	r.NoCalls = r.choice.String() == "none"
 	r.Usage = r.options.Get("include_usage").Type == gjson.True
 	switch {
 	case n > 1:
 		r.Untouchable = "n is greater than 1"
 	case legacy:
 		r.Untouchable = "the legacy functions parameter is used"
-	case r.choice.String() == "none":
-		r.Untouchable = "tool_choice is none"
 	case present(r.tools) && !r.tools.IsArray():
 		r.Untouchable = "tools is not an array"
 	}

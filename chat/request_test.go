@@ -120,7 +120,7 @@ func TestRequestsAreUnderstood(t *testing.T) {
 	}
 	for body, untouchable := range map[string]bool{
 		`{"messages":[],"n":1}`: false, `{"messages":[],"n":2}`: true, `{"messages":[],"n":null}`: false,
-		`{"messages":[],"functions":null}`: false, `{"messages":[],"functions":[]}`: true, `{"messages":[],"tool_choice":"none"}`: true,
+		`{"messages":[],"functions":null}`: false, `{"messages":[],"functions":[]}`: true, `{"messages":[],"tool_choice":"none"}`: false,
 		`{"messages":[],"tools":null}`: false, `{"messages":[],"tools":{}}`: true,
 	} {
 		if r := parse(t, body); untouchable != (r.Untouchable != "") {

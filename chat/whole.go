@@ -61,7 +61,7 @@ func (w *Whole) keepTexts() {
 	}
 	for _, name := range textMembers {
 		if v := gjson.Get(w.reply.shown, name); v.Type == gjson.String && v.String() != "" {
-			w.texts[name] += separator(w.texts[name]) + v.String()
+			w.texts[name] = JoinText(w.texts[name], v.String())
 		}
 	}
 }
@@ -77,11 +77,7 @@ func (w *Whole) Finish(reason, usage, extensions string) []byte {
 		if before == "" || present(now) && now.Type != gjson.String {
 			continue
 		}
-		all := before
-		if now.String() != "" {
-			all += separator(before) + now.String()
-		}
-		out = set(out, message+"."+name, quote(all))
+		out = set(out, message+"."+name, quote(JoinText(before, now.String())))
 	}
 	out = w.showCalls(out, message+".tool_calls")
 	if have := gjson.Get(out, w.at+".finish_reason"); have.String() != reason {

@@ -31,14 +31,17 @@ func newAnswer(w http.ResponseWriter, limit int64) *answer {
 	return &answer{w: w, limit: limit, flush: http.NewResponseController(w).Flush}
 }
 
-// open takes the headers of the provider's first response for the client's.
+// open takes the headers of the provider's response for the client's, if nothing
+// was sent yet, and lets keep-alives go out from now on.
 func (a *answer) open(h http.Header) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.opened {
+	if a.begun {
 		return
 	}
-	a.opened, a.last = true, time.Now()
+	if !a.opened {
+		a.opened, a.last = true, time.Now()
+	}
 	copyHeader(a.w.Header(), h)
 	for _, name := range chat.BodyHeaders {
 		a.w.Header().Del(name)

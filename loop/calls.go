@@ -10,33 +10,43 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
-// runCalls runs MCP calls in parallel and gives their results in the order of
-// the calls. Every call has a result: one that says what went wrong, if need be.
-func (t *turn) runCalls(ctx context.Context, calls []chat.Call) []Result {
+// runCalls runs the MCP calls of a segment in parallel, save those whose results
+// are known, and gives all results in the order of the calls. Every call has a
+// result: one that says what went wrong, if need be.
+func (t *turn) runCalls(ctx context.Context, place int, calls []chat.Call, known map[int]Result) []Result {
 	limit := t.client.MaxParallelCalls
 	if limit <= 0 {
 		limit = len(calls)
 	}
 	places := make(chan struct{}, limit)
 	results := make([]Result, len(calls))
-	segment := len(t.rec.report.Segments)
 	var wg sync.WaitGroup
 	for i, call := range calls {
 		if t.tools.Has(call.Name) {
 			t.rec.called = append(t.rec.called, call.Name)
+		}
+		if result, ok := known[i]; ok {
+			results[i] = result
+			continue
 		}
 		wg.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
 			start := time.Now()
 			results[i] = t.runCall(ctx, call)
-			t.rec.call(CallReport{Name: call.Name, Segment: segment, Offset: start.Sub(t.start), Duration: time.Since(start),
+			t.rec.call(CallReport{Name: call.Name, Segment: place + 1, Offset: start.Sub(t.start), Duration: time.Since(start),
 				Outcome: results[i].Outcome, Bytes: len(results[i].Text)})
+			if ctx.Err() == nil || results[i].Outcome != "cancelled" {
+				t.journal.call(ctx, place, i, results[i])
+			}
 		})
 	}
 	wg.Wait()
-	for _, r := range results {
-		t.acted = t.acted || !r.ReadOnly
+	if t.journal.isLost() {
+		for _, call := range calls {
+			readOnly, _ := t.tools.Hints(call.Name)
+			t.acted = t.acted || t.tools.Has(call.Name) && !readOnly
+		}
 	}
 	return results
 }
@@ -49,12 +59,16 @@ func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
 			result = Result{Text: fmt.Sprintf("Error: the tool %q failed inside the gateway.", call.Name), Outcome: "failed"}
 		}
 	}()
-	if err := ctx.Err(); err != nil {
-		return Result{Text: "Error: the call was cancelled before it began.", Outcome: "cancelled", ReadOnly: true}
+	if ctx.Err() != nil {
+		return Result{Text: "Error: the call was cancelled before it began.", Outcome: "cancelled"}
 	}
 	if call.Bad != "" {
-		return Result{Outcome: "invalid_arguments", ReadOnly: true,
-			Text: fmt.Sprintf("Error: the call of %q was not run, because its arguments cannot be used: %s. Send one JSON object that fits the function's parameters.", call.Name, call.Bad)}
+		return badArguments(call)
 	}
 	return t.tools.Call(ctx, call.Name, call.Arguments)
+}
+
+func badArguments(call chat.Call) Result {
+	return Result{Outcome: "invalid_arguments",
+		Text: fmt.Sprintf("Error: the call of %q was not run, because its arguments cannot be used: %s. Send one JSON object that fits the function's parameters.", call.Name, call.Bad)}
 }

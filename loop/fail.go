@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 )
@@ -91,9 +92,13 @@ func (t *turn) describe(ctx context.Context, err error) *chat.Error {
 		out.Message = fmt.Sprintf("The turn took longer than %s. Ask for less, or have the gateway's loop_timeout raised.", t.client.LoopTimeout)
 	case errors.Is(cause, context.Canceled):
 		return nil
+	case errors.Is(cause, errTakenOver):
+		out.Status, out.Code, out.Message = http.StatusConflict, "superseded", "The same request was sent again, and that one goes on."
 	case cause != nil:
 		out.Status, out.Code = http.StatusServiceUnavailable, "shutting_down"
 		out.Message = "The gateway is shutting down: " + cause.Error() + ". Send the request again."
+	case errors.Is(err, sessions.ErrUnavailable):
+		*out = *storeAway
 	case errors.Is(err, errTooLarge):
 		out.Code = "response_too_large"
 		out.Message = fmt.Sprintf("The response is larger than the gateway's limit of %d bytes.", t.h.MaxResponseBytes)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
 )
@@ -23,9 +24,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type model struct {
 	answers []answerFunc
 
-	mu       sync.Mutex
-	requests []*http.Request
-	bodies   []string
+	mu        sync.Mutex
+	requests  []*http.Request
+	bodies    []string
+	byRequest map[*http.Request]string
+}
+
+// bodyOf gives the body of a request that is being answered.
+func (m *model) bodyOf(r *http.Request) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byRequest[r]
 }
 
 type answerFunc func(r *http.Request) (*http.Response, error)
@@ -37,6 +46,10 @@ func (m *model) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	m.mu.Lock()
 	n := len(m.requests)
+	if m.byRequest == nil {
+		m.byRequest = map[*http.Request]string{}
+	}
+	m.byRequest[r] = string(body)
 	m.requests, m.bodies = append(m.requests, r), append(m.bodies, string(body))
 	m.mu.Unlock()
 	if n >= len(m.answers) {
@@ -133,13 +146,16 @@ func (f *fakeTools) JSON() []byte {
 }
 func (f *fakeTools) Has(name string) bool  { return slices.Contains(f.names, name) }
 func (f *fakeTools) Owns(name string) bool { return strings.HasPrefix(name, "mcp_") }
+func (f *fakeTools) Hints(name string) (readOnly, repeatable bool) {
+	return slices.Contains(readOnlyNames, name), slices.Contains(readOnlyNames, name)
+}
 func (f *fakeTools) Unavailable() []string { return f.unavailable }
 func (f *fakeTools) Call(ctx context.Context, name, arguments string) Result {
 	f.mu.Lock()
 	f.calls = append(f.calls, madeCall{name, arguments})
 	f.mu.Unlock()
 	if !f.Has(name) {
-		return Result{Text: "Error: there is no tool " + name, Outcome: "unknown_tool", ReadOnly: true}
+		return Result{Text: "Error: there is no tool " + name, Outcome: "unknown_tool"}
 	}
 	if f.run == nil {
 		return Result{Text: "result of " + name, Outcome: "ok"}
@@ -153,6 +169,9 @@ func (f *fakeTools) made() []madeCall {
 	return slices.Clone(f.calls)
 }
 
+// readOnlyNames are the tools that say they change nothing.
+var readOnlyNames = []string{"mcp_clock__now", "mcp_docs__find"}
+
 var mcpNames = []string{"mcp_clock__now", "mcp_db__row", "mcp_docs__find", "mcp_fs__read", "mcp_fs__write", "mcp_mail__send", "mcp_wx__now"}
 
 // rig is a handler with a scripted model and fake tools.
@@ -161,21 +180,32 @@ type rig struct {
 	tools   *fakeTools
 	client  *Client
 	options Options
+	store   sessions.Store // set to share it with others and with later requests
+	memory  *Memory
 	reports []*Report
+	events  []string // of the memory
+
+	mu sync.Mutex
 }
 
 func newRig(answers ...answerFunc) *rig {
 	return &rig{
 		model:  &model{answers: answers},
 		tools:  &fakeTools{names: mcpNames},
-		client: &Client{Name: "default", Servers: []string{"a", "b"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, Keepalive: 10 * time.Second, MaxParallelCalls: 16},
+		client: &Client{Name: "default", Servers: []string{"a", "b"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, Keepalive: 10 * time.Second, MaxParallelCalls: 16, SessionTTL: time.Hour, HistoryMaxBytes: 262144},
 	}
 }
 
 func (g *rig) handler() http.Handler {
 	o := g.options
 	o.Transport = g.model
-	o.OnTurn = func(r *Report) { g.reports = append(g.reports, r) }
+	o.OnTurn = func(r *Report) { g.mu.Lock(); defer g.mu.Unlock(); g.reports = append(g.reports, r) }
+	if o.Memory = g.memory; o.Memory == nil {
+		o.Memory = g.remember(g.store)
+	}
+	if o.Identity == nil {
+		o.Identity = func(r *http.Request) string { return r.Header.Get("Authorization") }
+	}
 	if o.Client == nil {
 		o.Client = func(*http.Request) (*Client, error) { return g.client, nil }
 	}
@@ -183,8 +213,23 @@ func (g *rig) handler() http.Handler {
 	return New(o)
 }
 
-// post sends a chat request and gives the whole response.
+// remember makes a memory that counts its events.
+func (g *rig) remember(store sessions.Store) *Memory {
+	return NewMemory(store, nil, func(e string) { g.mu.Lock(); defer g.mu.Unlock(); g.events = append(g.events, e) })
+}
+
+// post sends a chat request and gives the whole response. Unless the rig has a
+// memory, the request has one of its own.
 func (g *rig) post(body string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
+	if g.memory == nil {
+		store := sessions.NewMemory(1000, 1<<20)
+		g.memory = g.remember(store)
+		defer func() {
+			g.memory.Close(context.Background())
+			g.memory = nil
+			store.Close() //nolint:errcheck // in memory
+		}()
+	}
 	r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body))
 	for _, e := range edit {
 		e(r)

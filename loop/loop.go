@@ -40,6 +40,8 @@ type Client struct {
 	Keepalive        time.Duration // longest silence of a stream that has begun; 0 means none is broken
 	KeepaliveStyle   string        // "comment" or "chunk"
 	Dialect          string        // a name in chat.Dialects
+	SessionTTL       time.Duration // how long hidden history is kept after its last use
+	HistoryMaxBytes  int           // of hidden results in one request; 0 means no limit
 }
 
 // Tools are the MCP tools of one request.
@@ -52,6 +54,9 @@ type Tools interface {
 	// Owns says whether name is in the namespace of MCP tools, whether or not
 	// there is such a tool.
 	Owns(name string) bool
+	// Hints gives what a tool says of itself: that it changes nothing, and that
+	// calling it again does no harm (MCP, tool annotations).
+	Hints(name string) (readOnly, repeatable bool)
 	// Call runs a tool. What goes wrong is in the result: the model is told.
 	Call(ctx context.Context, name, arguments string) Result
 	// Unavailable names the servers whose tools should be here and are not.
@@ -60,12 +65,12 @@ type Tools interface {
 
 // Result is what a tool call gave.
 type Result struct {
-	Text     string // for the model
-	Outcome  string // "ok", or a word for what went wrong
-	ReadOnly bool   // the tool says of itself that it changes nothing
+	Text    string // for the model
+	Outcome string // "ok", or a word for what went wrong
 }
 
-// Options are what a handler works with. Client, Tools and Transport must be set.
+// Options are what a handler works with. Client, Tools, Transport, Memory and
+// Identity must be set.
 type Options struct {
 	// Client gives the profile of a request. A *chat.Error is sent to the client
 	// as it is; any other error is logged and answered with a 500.
@@ -75,6 +80,12 @@ type Options struct {
 	Tools func(ctx context.Context, c *Client, servers []string, r *http.Request, taken []string) Tools
 	// Transport sends the request of every segment.
 	Transport http.RoundTripper
+	// Memory keeps hidden history, mixed turns and journals.
+	Memory *Memory
+	// Identity gives the proven identity of a request's sender; "" for nobody.
+	Identity func(*http.Request) string
+	// Degrade lets a turn that brings results of calls go on without the store.
+	Degrade bool
 
 	MaxRequestBytes  int64 // default 32 MiB
 	MaxResponseBytes int64 // of one turn; default 32 MiB
@@ -144,19 +155,31 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if reason == "" && !matchAny(client.Models, req.Model) {
 		reason = "the model is not among those of the client profile"
 	}
-	var tools Tools
-	if reason == "" {
-		tools = h.Tools(r.Context(), client, servers, r, req.Names)
-		if len(tools.JSON()) == 0 && len(tools.Unavailable()) == 0 {
-			reason = "there are no tools for this request"
-		}
-	}
 	if reason != "" {
-		h.Log.Debug("request passes untouched", "client", client.Name, "reason", reason)
-		h.copyThrough(w, r, body.sent(), int64(len(body.wire)))
+		h.passUntouched(w, r, client, body, reason)
 		return
 	}
-	newTurn(h, w, r, client, req, tools).run()
+	t := newTurn(h, w, r, client, req, h.Tools(r.Context(), client, servers, r, req.Names))
+	t.session = h.openSession(client, r, req)
+	if wrong := t.remember(r.Context()); wrong != nil {
+		wrong.WriteTo(w)
+		return
+	}
+	switch {
+	case len(t.records) > 0:
+	case req.NoCalls:
+		h.passUntouched(w, r, client, body, "tool_choice is none")
+		return
+	case len(t.tools.JSON()) == 0 && len(t.tools.Unavailable()) == 0:
+		h.passUntouched(w, r, client, body, "there are no tools for this request")
+		return
+	}
+	t.run()
+}
+
+func (h *handler) passUntouched(w http.ResponseWriter, r *http.Request, c *Client, body requestBody, reason string) {
+	h.Log.Debug("a request passes untouched", "client", c.Name, "reason", reason)
+	h.copyThrough(w, r, body.sent(), int64(len(body.wire)))
 }
 
 // narrow gives the servers that the header names too; without a header, all.

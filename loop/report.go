@@ -32,6 +32,8 @@ type Report struct {
 	Segments    []SegmentReport `json:"segments"`
 	Calls       []CallReport    `json:"calls"`
 	ClientCalls int             `json:"client_calls"`
+	Background  int             `json:"background_calls"` // MCP calls of a mixed turn that go on
+	Recalled    int             `json:"recalled"`         // messages in whose place the model got hidden history
 	StopReason  string          `json:"stop_reason"`
 	Error       string          `json:"error,omitempty"`
 	Usage       json.RawMessage `json:"usage,omitempty"`
@@ -40,14 +42,15 @@ type Report struct {
 
 // SegmentReport is one exchange with the model.
 type SegmentReport struct {
-	Offset   time.Duration `json:"offset_ns"`       // from the turn's start to the request
-	First    time.Duration `json:"first_byte_ns"`   // from the request to the response's headers
-	Duration time.Duration `json:"duration_ns"`     // from the request to the end of the response
-	Status   int           `json:"status"`          // HTTP status; 0 if there was no response
-	Tools    int           `json:"tool_calls"`      // calls that the model made
-	Finish   string        `json:"finish_reason"`   // as the provider sent it
-	Bytes    int           `json:"request_bytes"`   // size of the request's body
-	Error    string        `json:"error,omitempty"` // why it broke off
+	Offset   time.Duration `json:"offset_ns"`          // from the turn's start to the request
+	First    time.Duration `json:"first_byte_ns"`      // from the request to the response's headers
+	Duration time.Duration `json:"duration_ns"`        // from the request to the end of the response
+	Status   int           `json:"status"`             // HTTP status; 0 if there was no response
+	Tools    int           `json:"tool_calls"`         // calls that the model made
+	Finish   string        `json:"finish_reason"`      // as the provider sent it
+	Bytes    int           `json:"request_bytes"`      // size of the request's body
+	Error    string        `json:"error,omitempty"`    // why it broke off
+	Replayed bool          `json:"replayed,omitempty"` // from the journal of a broken attempt
 }
 
 // CallReport is one MCP call.
@@ -76,22 +79,22 @@ func (r *Report) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// record collects what happens in a turn; calls report from their goroutines.
-type record struct {
+// ledger collects what happens in a turn; calls report from their goroutines.
+type ledger struct {
 	mu     sync.Mutex
 	report Report
 	called []string // injected names, in call order
 	usage  string   // sum over segments, raw
 }
 
-func (r *record) call(c CallReport) {
+func (r *ledger) call(c CallReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report.Calls = append(r.report.Calls, c)
 }
 
 // extensions is the mcp_via_llm object that goes with an answer.
-func (r *record) extensions(stop string) string {
+func (r *ledger) extensions(stop string) string {
 	list := func(s []string) []string { return append([]string{}, s...) } // [] rather than null
 	out, err := json.Marshal(struct {
 		Iterations  int      `json:"iterations"`

@@ -27,7 +27,8 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	report := SegmentReport{Offset: time.Since(t.start), Bytes: len(body)}
 	sent := time.Now()
 	t.rec.report.Segments = append(t.rec.report.Segments, report)
-	first := len(t.rec.report.Segments) == 1
+	first := !t.asked
+	t.asked = true
 
 	reply, err := func() (*chat.Reply, error) {
 		resp, err := t.h.Transport.RoundTrip(t.request(ctx, body))
@@ -109,6 +110,12 @@ func contentType(resp *http.Response, name string) bool {
 // readStream relays a streamed answer to the client as it comes.
 func (t *turn) readStream(resp *http.Response) (*chat.Reply, error) {
 	t.answer.open(resp.Header)
+	for _, data := range t.queued {
+		if err := t.answer.event(data); err != nil {
+			return nil, err
+		}
+	}
+	t.queued = nil
 	t.relay.Begin()
 	if contentType(resp, "json") {
 		if err := t.oneChunk(resp.Body); err != nil {

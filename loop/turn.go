@@ -23,15 +23,24 @@ type turn struct {
 	tools  Tools
 
 	start  time.Time
-	rec    record
-	added  [][]byte // messages put after the client's own, for the model only
-	acted  bool     // an MCP call ran that may have changed something
-	status int      // of the provider's first answer, if that was not streamed
+	rec    ledger
+	acted  bool   // an MCP call ran that may have changed something, and no journal knows
+	asked  bool   // the provider was sent a request
+	status int    // of the provider's first answer, if that was not streamed
+	text   string // that the client has seen, of all segments
+
+	session  *session
+	conv     *conversation
+	records  map[int]*record // behind the client's messages
+	replaced []chat.Replacement
+	added    [][]byte // messages put after the client's own, for the model only
+	journal  *journal
 
 	// One of the two makes the client's answer out of those of the segments.
 	relay  *chat.Relay
 	whole  *chat.Whole
 	answer *answer
+	queued []string // chunks of a broken attempt, to be shown when the answer begins
 }
 
 func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req *chat.Request, tools Tools) *turn {
@@ -59,11 +68,12 @@ func (t *turn) hidden(name string) bool {
 }
 
 func (t *turn) run() {
-	ctx := t.r.Context()
+	ctx, cancel := context.WithCancelCause(t.r.Context())
+	defer cancel(nil)
 	if t.client.LoopTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t.client.LoopTimeout, errLoopTimeout)
-		defer cancel()
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, t.client.LoopTimeout, errLoopTimeout)
+		defer stop()
 	}
 	if t.req.Stream && t.client.Keepalive > 0 {
 		idle, stop := context.WithCancel(ctx)
@@ -72,55 +82,84 @@ func (t *turn) run() {
 		defer wg.Wait()
 		defer stop()
 	}
-	if err := t.loop(ctx); errors.Is(err, errCopied) {
+	t.journal = newJournal(t.session, t.conv.whole(), cancel)
+	switch err := t.loop(ctx); {
+	case err == nil:
+		t.journal.done(ctx)
+	case errors.Is(err, errCopied):
+		t.journal.broken(ctx)
 		t.end(StopError, t.rec.report.Segments[0].Status, err)
-	} else if err != nil {
+	default:
+		t.journal.broken(ctx)
 		t.fail(ctx, err)
 	}
 }
 
 // loop goes from segment to segment until there is an answer for the client.
 func (t *turn) loop(ctx context.Context) error {
+	if err := t.unfold(ctx); err != nil {
+		return err
+	}
+	if err := t.replay(ctx); err != nil {
+		return err
+	}
 	dialect := chat.Dialects[t.client.Dialect]
-	edit := chat.Edit{Tools: t.tools.JSON(), AskUsage: !dialect.NoUsage}
-	for round := 1; ; round++ {
+	edit := chat.Edit{Tools: t.tools.JSON(), Replace: t.replaced, AskUsage: !dialect.NoUsage}
+	for round := len(t.rec.report.Segments) + 1; ; round++ {
 		last := round > t.client.MaxIterations
-		if last && len(edit.Tools) > 0 {
+		switch {
+		case last && len(edit.Tools) > 0:
 			edit.Choice = chat.NoCalls
+		case round > 1:
+			edit.Choice = chat.FreeChoice
 		}
+		edit.Append = t.added
 		reply, err := t.segment(ctx, t.req.Build(edit))
 		if err != nil {
 			return err
 		}
+		t.text = chat.JoinText(t.text, reply.Text)
 		hidden, own := t.split(reply.Calls)
-		if len(hidden) == 0 || last || reply.CutShort() {
+		switch {
+		case len(hidden) == 0 || last || reply.CutShort():
+			t.keep(ctx, reply, own)
+			return t.finish(reply, own, last)
+		case len(own) > 0:
+			t.pend(ctx, reply, own)
 			return t.finish(reply, own, last)
 		}
-		results := t.runCalls(ctx, hidden)
-		if err := ctx.Err(); err != nil {
+		t.journal.segment(ctx, round-1, reply)
+		if err := t.round(ctx, round-1, reply, nil); err != nil {
 			return err
 		}
-		if len(own) > 0 {
-			return t.finish(reply, own, last)
-		}
-		t.added = append(t.added, []byte(reply.Message))
-		for i, call := range hidden {
-			t.added = append(t.added, chat.ToolMessage(call.ID, results[i].Text))
-		}
-		edit.Append, edit.Choice = t.added, chat.FreeChoice
 	}
 }
 
-// split parts the calls that stay inside from those that the client gets.
-func (t *turn) split(calls []chat.Call) (hidden, own []chat.Call) {
-	for _, c := range calls {
+// split parts the places of the calls that stay inside from the calls that the
+// client gets.
+func (t *turn) split(calls []chat.Call) (hidden []int, own []chat.Call) {
+	for i, c := range calls {
 		if t.hidden(c.Name) {
-			hidden = append(hidden, c)
+			hidden = append(hidden, i)
 		} else {
 			own = append(own, c)
 		}
 	}
 	return hidden, own
+}
+
+// round runs the calls of a reply, save those whose results are known, and puts
+// the reply and the results into the history.
+func (t *turn) round(ctx context.Context, place int, reply *chat.Reply, known map[int]Result) error {
+	results := t.runCalls(ctx, place, reply.Calls, known)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t.added = append(t.added, []byte(reply.Message))
+	for i, call := range reply.Calls {
+		t.added = append(t.added, chat.ToolMessage(call.ID, results[i].Text))
+	}
+	return nil
 }
 
 // finish gives the client the end of its answer.
@@ -170,9 +209,9 @@ func (t *turn) finish(reply *chat.Reply, own []chat.Call, capped bool) error {
 // end closes the report.
 func (t *turn) end(stop string, status int, err error) {
 	r := &t.rec.report
-	r.Duration, r.Status, r.StopReason, r.Usage = time.Since(t.start), status, stop, json.RawMessage(t.rec.usage)
-	if len(t.rec.usage) == 0 {
-		r.Usage = nil
+	r.Duration, r.Status, r.StopReason = time.Since(t.start), status, stop
+	if t.rec.usage != "" {
+		r.Usage = json.RawMessage(t.rec.usage)
 	}
 	if err != nil {
 		r.Error = err.Error()

@@ -1,0 +1,142 @@
+package loop
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions/sessionspb"
+	"google.golang.org/protobuf/proto"
+)
+
+// recordVersion is the form of stored records. A replica does not read a newer one.
+const recordVersion = 1
+
+const turnField = "turn"
+
+func encodeRecord(r *record) (sessions.Fields, error) {
+	t := &sessionspb.Turn{Version: recordVersion, Before: r.before, Message: r.message, Visible: []byte(r.text), Attempt: r.attempt}
+	for _, c := range r.calls {
+		t.Calls = append(t.Calls, &sessionspb.Call{Id: c.id, Name: c.name, Arguments: c.arguments, Hidden: c.hidden, Repeatable: c.repeatable})
+	}
+	raw, err := proto.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	fields := sessions.Fields{turnField: raw}
+	for place, result := range r.results {
+		one, err := encodeResult(r.attempt, place, result)
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range one {
+			fields[name] = value
+		}
+	}
+	return fields, nil
+}
+
+// decodeRecord reads a record; nil if there is none.
+func decodeRecord(fields sessions.Fields) (*record, error) {
+	raw, ok := fields[turnField]
+	if !ok {
+		return nil, nil
+	}
+	t := &sessionspb.Turn{}
+	if err := proto.Unmarshal(raw, t); err != nil {
+		return nil, err
+	}
+	if t.Version != recordVersion {
+		return nil, fmt.Errorf("a record of version %d", t.Version)
+	}
+	r := &record{before: t.Before, message: t.Message, text: string(t.Visible), attempt: t.Attempt}
+	for _, c := range t.Calls {
+		r.calls = append(r.calls, heldCall{id: c.Id, name: c.Name, arguments: c.Arguments, hidden: c.Hidden, repeatable: c.Repeatable})
+	}
+	return r, r.take(fields)
+}
+
+// take reads the results that are there by now.
+func (r *record) take(fields sessions.Fields) error {
+	if r.results == nil {
+		r.results = map[int]Result{}
+	}
+	for i := range r.calls {
+		raw, ok := fields[resultField(r.attempt, i)]
+		if !ok {
+			continue
+		}
+		result, err := decodeResult(raw)
+		if err != nil {
+			return err
+		}
+		r.results[i] = result
+	}
+	return nil
+}
+
+func encodeResult(attempt string, place int, r Result) (sessions.Fields, error) {
+	return encodeResultAs(resultField(attempt, place), r)
+}
+
+func encodeCall(segment, place int, r Result) (sessions.Fields, error) {
+	return encodeResultAs(callField(segment, place), r)
+}
+
+func encodeResultAs(field string, r Result) (sessions.Fields, error) {
+	// A tool's text may hold bytes that are no UTF-8; a protobuf string may not.
+	raw, err := proto.Marshal(&sessionspb.Result{Text: strings.ToValidUTF8(r.Text, "\ufffd"), Outcome: r.Outcome, FinishedUnixMs: time.Now().UnixMilli()})
+	return sessions.Fields{field: raw}, err
+}
+
+func decodeResult(raw []byte) (Result, error) {
+	r := &sessionspb.Result{}
+	err := proto.Unmarshal(raw, r)
+	return Result{Text: r.Text, Outcome: r.Outcome}, err
+}
+
+func encodeSegment(place int, reply *chat.Reply) (sessions.Fields, error) {
+	raw, err := proto.Marshal(&sessionspb.Segment{Message: []byte(reply.Message), Finish: reply.Finish, Usage: []byte(reply.Usage)})
+	return sessions.Fields{segmentField(place): raw}, err
+}
+
+// decodeJournal reads the rounds of a journal, in order.
+func decodeJournal(fields sessions.Fields) ([]journalRound, error) {
+	var rounds []journalRound
+	for {
+		raw, ok := fields[segmentField(len(rounds))]
+		if !ok {
+			break
+		}
+		s := &sessionspb.Segment{}
+		if err := proto.Unmarshal(raw, s); err != nil {
+			return nil, err
+		}
+		rounds = append(rounds, journalRound{message: string(s.Message), finish: s.Finish, usage: string(s.Usage), results: map[int]Result{}})
+	}
+	for name, raw := range fields {
+		var segment, place int
+		if n, _ := fmt.Sscanf(name, "c:%d:%d", &segment, &place); n != 2 || segment >= len(rounds) {
+			continue
+		}
+		result, err := decodeResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		rounds[segment].results[place] = result
+	}
+	return rounds, nil
+}
+
+func segmentField(place int) string { return "s:" + strconv.Itoa(place) }
+
+func callField(segment, place int) string {
+	return "c:" + strconv.Itoa(segment) + ":" + strconv.Itoa(place)
+}
+
+func resultField(attempt string, place int) string {
+	return "r:" + attempt + ":" + strconv.Itoa(place)
+}

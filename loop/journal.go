@@ -1,0 +1,199 @@
+package loop
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+)
+
+// journal guards one attempt at a turn: each MCP call is stored as it finishes.
+// While the attempt lives the journal is its own, however many requests begin
+// with the same words. When it breaks (an error, a disconnect, a replica that
+// dies) the same request sent again claims the journal, once, and goes on from
+// there: nothing that finished runs twice. A turn that ends well leaves none.
+type journal struct {
+	s       *session
+	bag     string // of all attempts at this request
+	attempt string
+	owner   string
+	abort   context.CancelCauseFunc
+
+	rounds []journalRound // what a claimed journal has
+
+	mu   sync.Mutex
+	open bool // it is in the store
+	lost bool // something that happened is not in it
+	end  func()
+}
+
+// journalRound is a segment whose calls were all hidden, and what became of them.
+type journalRound struct {
+	message, finish, usage string // of the model's reply
+	results                map[int]Result
+}
+
+// newJournal makes the journal of an attempt at a request. abort ends the attempt
+// if another one has taken its journal over.
+func newJournal(s *session, request string, abort context.CancelCauseFunc) *journal {
+	return &journal{s: s, bag: "b:" + request, attempt: rand.Text(), owner: rand.Text(), abort: abort, end: func() {}}
+}
+
+var errTakenOver = errors.New("the same request was sent again and goes on from this turn's journal")
+
+func (j *journal) key() string   { return "j:" + j.attempt }
+func (j *journal) lease() string { return "a:" + j.attempt }
+
+// claim takes over the journal of a broken attempt, if there is one.
+func (j *journal) claim(ctx context.Context) error {
+	attempts, err := j.s.store.Members(ctx, j.s.scope, j.bag)
+	if err != nil {
+		return err
+	}
+	fresh := j.attempt
+	for _, attempt := range attempts {
+		j.attempt = attempt
+		// An attempt that lives has its lease; whoever gets it is alone with it.
+		got, err := j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
+		if err != nil {
+			return err
+		}
+		if !got {
+			continue
+		}
+		found, err := j.s.load(ctx, j.key())
+		if err != nil {
+			return err
+		}
+		rounds, err := decodeJournal(found[0])
+		if err == nil && len(rounds) > 0 {
+			j.rounds = rounds
+			j.begun()
+			j.s.event(EventClaimed)
+			return nil
+		}
+		// Nothing to go on from: a turn that ended well, or one that expired.
+		if _, err := j.s.store.Remove(ctx, j.s.scope, j.bag, attempt); err != nil {
+			return err
+		}
+		if err := j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner); err != nil {
+			return err
+		}
+	}
+	j.attempt = fresh
+	return nil
+}
+
+// begun says that the journal is in the store, and keeps its lease.
+func (j *journal) begun() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var beat sync.WaitGroup
+	beat.Go(func() {
+		ticker := time.NewTicker(heartbeat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				if held, err := j.s.store.Renew(ctx, j.s.scope, j.lease(), j.owner, leaseTTL); err == nil && !held {
+					j.abort(errTakenOver)
+					return
+				}
+			}
+		}
+	})
+	j.open, j.end = true, func() { cancel(); beat.Wait() }
+}
+
+// segment notes a reply whose calls are about to run. place counts from 0.
+func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply) {
+	fields, err := encodeSegment(place, reply)
+	if err == nil && !j.open {
+		if err = j.store(ctx, func(ctx context.Context) error {
+			if _, err := j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL); err != nil {
+				return err
+			}
+			return j.s.store.Add(ctx, j.s.scope, j.bag, j.attempt, j.s.ttl)
+		}); err == nil {
+			j.begun()
+		}
+	}
+	if err == nil {
+		err = j.store(ctx, func(ctx context.Context) error { return j.s.store.Put(ctx, j.s.scope, j.key(), fields, j.s.ttl) })
+	}
+	j.note(err)
+}
+
+// call notes the result of a call. It is stored even if the turn has just been
+// cancelled: what has happened must not happen again.
+func (j *journal) call(ctx context.Context, segment, place int, result Result) {
+	fields, err := encodeCall(segment, place, result)
+	if err == nil {
+		err = j.store(ctx, func(ctx context.Context) error { return j.s.store.Put(ctx, j.s.scope, j.key(), fields, j.s.ttl) })
+	}
+	j.note(err)
+}
+
+func (j *journal) store(ctx context.Context, do func(context.Context) error) error {
+	if j.isLost() {
+		return nil // one wait for a store that is away is enough for a turn
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	return do(ctx)
+}
+
+func (j *journal) note(err error) {
+	if err == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.lost {
+		j.s.log.Warn("a turn has no journal: if it breaks, its calls may run again", "err", err)
+	}
+	j.lost = true
+}
+
+func (j *journal) isLost() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost
+}
+
+// done ends the journal of a turn that ended well.
+func (j *journal) done(ctx context.Context) {
+	if !j.open {
+		return
+	}
+	j.end()
+	err := j.store(ctx, func(ctx context.Context) error {
+		if _, err := j.s.store.Remove(ctx, j.s.scope, j.bag, j.attempt); err != nil {
+			return err
+		}
+		if err := j.s.store.Delete(ctx, j.s.scope, j.key()); err != nil {
+			return err
+		}
+		return j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner)
+	})
+	if err != nil {
+		j.s.log.Warn("the journal of a turn that ended is left over", "err", err)
+	}
+}
+
+// broken leaves the journal to whoever sends the request again.
+func (j *journal) broken(ctx context.Context) {
+	if !j.open {
+		return
+	}
+	j.end()
+	if err := j.store(ctx, func(ctx context.Context) error {
+		return j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner)
+	}); err != nil {
+		j.s.log.Debug("a journal's lease was not given back and will lapse", "err", err)
+	}
+}

@@ -1,0 +1,180 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+)
+
+var storeAway = &chat.Error{Status: http.StatusServiceUnavailable, Type: "server_error", Code: "store_unavailable",
+	Message: "The gateway cannot reach its session store, and this request may go on from tool calls that are kept there. Send it again in a moment."}
+
+// openSession says whose memory a request has: the profile, the proven identity,
+// and whom the application speaks for.
+func (h *handler) openSession(c *Client, r *http.Request, req *chat.Request) *session {
+	identity := h.Identity(r)
+	return &session{Memory: h.Memory, ttl: c.SessionTTL,
+		scope: sessions.Scope{Client: c.Name + "/" + identity, ID: scopeID(c.Name, identity, req.User, r.Header.Get(HeaderSession))}}
+}
+
+// remember finds what the model has seen of the conversation and the client has
+// not. Without a store a turn goes on with what the client sent, unless it brings
+// results of calls: those may belong to a mixed turn.
+func (t *turn) remember(ctx context.Context) *chat.Error {
+	t.conv = newConversation(t.session.scope.ID, t.req.Messages())
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	records, err := t.session.recall(ctx, t.conv)
+	t.records = records
+	if err == nil {
+		return nil
+	}
+	if t.r.Context().Err() != nil {
+		return nil // the client is gone; the turn will notice
+	}
+	if t.conv.endsInResult() && !t.h.Degrade {
+		t.h.Log.Error("the session store is away, a turn that brings results is refused", "err", err)
+		return storeAway
+	}
+	t.h.Log.Warn("the session store is away, a turn goes on without hidden history", "err", err)
+	t.session.event(EventDegraded)
+	t.records = nil
+	return nil
+}
+
+// unfold puts what the model has seen in the place of what the client sent. It
+// waits for the calls of mixed turns that are still running.
+func (t *turn) unfold(ctx context.Context) error {
+	places := slices.Sorted(maps.Keys(t.records))
+	for _, at := range places {
+		r := t.records[at]
+		if len(r.missing()) == 0 || r.buried {
+			continue
+		}
+		if t.req.Stream {
+			t.answer.open(http.Header{}) // silence from here on is ours
+		}
+		if err := t.session.await(ctx, t.conv.anchor(at), r, t.runHeld); err != nil {
+			return err
+		}
+	}
+	var pieces [][]piece
+	for _, at := range places {
+		results := t.conv.results(at)
+		pieces = append(pieces, t.records[at].unfold(results))
+		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1 + len(results)})
+	}
+	trim(pieces, t.client.HistoryMaxBytes)
+	for i, all := range pieces {
+		for _, p := range all {
+			t.replaced[i].With = append(t.replaced[i].With, p.raw)
+		}
+	}
+	t.rec.report.Recalled = len(places)
+	return nil
+}
+
+// keep stores what the model saw in a turn that ends, if that is more than the
+// client sees.
+func (t *turn) keep(ctx context.Context, reply *chat.Reply, own []chat.Call) {
+	if len(t.added) == 0 {
+		return
+	}
+	r := &record{before: t.added, text: chat.NormalText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
+	if err := t.session.keep(ctx, t.conv.next(chat.Visible(t.text, own)), r); err != nil {
+		t.forgot(err)
+	}
+}
+
+// pend starts the hidden calls of a mixed turn in the background, and keeps what
+// its resume needs. If that cannot be kept nothing is started: the model will
+// ask again.
+func (t *turn) pend(ctx context.Context, reply *chat.Reply, own []chat.Call) {
+	r := &record{before: t.added, text: chat.NormalText(t.text), message: []byte(reply.Message), results: map[int]Result{}}
+	var names []string
+	for i, c := range reply.Calls {
+		held := heldCall{id: c.ID, name: c.Name, arguments: c.Arguments, hidden: t.hidden(c.Name)}
+		if held.hidden {
+			_, held.repeatable = t.tools.Hints(c.Name)
+			if t.tools.Has(c.Name) {
+				names = append(names, c.Name)
+			}
+			if c.Bad != "" {
+				r.results[i] = badArguments(c)
+			}
+		}
+		r.calls = append(r.calls, held)
+	}
+	if err := t.session.pend(ctx, t.conv.next(chat.Visible(t.text, own)), r, t.runHeld); err != nil {
+		t.forgot(err)
+		return
+	}
+	t.rec.called = append(t.rec.called, names...)
+	t.rec.report.Background = len(r.missing())
+}
+
+func (t *turn) forgot(err error) {
+	t.h.Log.Warn("the session store is away, a turn leaves no hidden history", "err", err)
+	t.session.event(EventDegraded)
+}
+
+// runHeld runs a hidden call of a mixed turn.
+func (t *turn) runHeld(ctx context.Context, c heldCall) Result {
+	return t.runCall(ctx, chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments})
+}
+
+// replay goes on from the journal of a broken attempt at the same request.
+func (t *turn) replay(ctx context.Context) error {
+	claim, cancel := context.WithTimeout(ctx, storeTime)
+	err := t.journal.claim(claim)
+	cancel()
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t.h.Log.Warn("the session store is away, a turn begins without looking for a broken attempt", "err", err)
+	}
+	for place, round := range t.journal.rounds {
+		reply, err := t.showAgain(round)
+		if err != nil {
+			return err
+		}
+		for i, call := range reply.Calls {
+			if _, done := round.results[i]; !done {
+				if _, repeatable := t.tools.Hints(call.Name); !repeatable {
+					round.results[i] = Result{Text: noticeUnknown, Outcome: "unknown"}
+					t.journal.call(ctx, place, i, round.results[i])
+				}
+			}
+		}
+		t.text = chat.JoinText(t.text, reply.Text)
+		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
+		t.rec.report.Segments = append(t.rec.report.Segments, SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
+		if err := t.round(ctx, place, reply, round.results); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showAgain gives the client what a broken attempt had of a segment.
+func (t *turn) showAgain(round journalRound) (*chat.Reply, error) {
+	completion := chat.Replayed(round.message, round.finish, round.usage)
+	if !t.req.Stream {
+		return t.whole.Add(completion)
+	}
+	t.relay.Begin()
+	shown, err := t.relay.Chunk(chat.AsChunk(completion))
+	if err != nil {
+		return nil, err
+	}
+	if shown != "" {
+		t.queued = append(t.queued, shown)
+	}
+	reply, _, err := t.relay.End()
+	return reply, err
+}

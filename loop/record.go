@@ -1,0 +1,132 @@
+package loop
+
+import (
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+)
+
+// record is what stands for one of the assistant's visible messages when the
+// model is asked again: everything that the model saw in that turn.
+type record struct {
+	before  [][]byte       // messages of the turn's earlier segments
+	message []byte         // the assistant's last message, whole
+	calls   []heldCall     // its tool calls, if some were run here and some by the client
+	text    string         // the text that the client saw beside its calls, normalised
+	results map[int]Result // of the hidden calls, by place, as far as they are there
+	attempt string         // tells the results of this turn from those of its twin, if two had the same words
+	buried  bool           // the results have expired
+}
+
+// heldCall is a call of a mixed turn.
+type heldCall struct {
+	id         string
+	name       string
+	arguments  string
+	hidden     bool // run here; others are the client's
+	repeatable bool // running it twice does no harm
+}
+
+// What the model is told in place of results that are not there.
+const (
+	noticeExpired = "Error: the result of this call has expired. Call the tool again if it is still needed."
+	noticeUnknown = "Error: the outcome of this call is unknown, because the gateway that ran it went away. It may have taken effect. Find out before you call it again."
+	noticeNone    = "The application sent no result for this call."
+	noticeTrimmed = "[The result of this earlier call was left out to save space.]"
+)
+
+// missing gives the places of hidden calls that have no result yet.
+func (r *record) missing() (at []int) {
+	for i, c := range r.calls {
+		if _, ok := r.results[i]; c.hidden && !ok {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// edited says whether the client changed the text it had seen beside its calls.
+// Many clients drop it; that is no edit.
+func (r *record) edited(visible chat.Message) bool {
+	return len(visible.CallIDs) > 0 && visible.Text != "" && visible.Text != r.text
+}
+
+// piece is one message of an unfolded record.
+type piece struct {
+	raw    []byte
+	result string // id of the hidden call that it is the result of
+}
+
+// unfold gives the messages that stand for the visible one and for the client's
+// results that follow it: results in the order of the model's calls.
+func (r *record) unfold(results []chat.Message) []piece {
+	var out []piece
+	for _, raw := range r.before {
+		p := piece{raw: raw}
+		if m := chat.ReadMessage(string(raw)); m.Role == "tool" {
+			p.result = m.CallID
+		}
+		out = append(out, p)
+	}
+	out = append(out, piece{raw: r.message})
+	if len(r.calls) == 0 {
+		for _, m := range results {
+			out = append(out, piece{raw: []byte(m.Raw)})
+		}
+		return out
+	}
+	given := map[string]chat.Message{}
+	for _, m := range results {
+		given[m.CallID] = m
+	}
+	for i, c := range r.calls {
+		switch m, ok := given[c.id]; {
+		case c.hidden:
+			text := noticeExpired
+			if result, there := r.results[i]; there {
+				text = result.Text
+			}
+			out = append(out, piece{chat.ToolMessage(c.id, text), c.id})
+		case ok:
+			out = append(out, piece{raw: []byte(m.Raw)})
+			delete(given, c.id)
+		default:
+			out = append(out, piece{raw: chat.ToolMessage(c.id, noticeNone)})
+		}
+	}
+	for _, m := range results { // results of calls that nobody made go on as they came
+		if _, left := given[m.CallID]; left {
+			out = append(out, piece{raw: []byte(m.Raw)})
+		}
+	}
+	return out
+}
+
+// trim replaces the oldest hidden results by a notice where all of them together
+// have more than limit bytes. It cuts in steps of a quarter of the limit, so that
+// the beginning of the history stays the same for several turns and a provider's
+// prompt cache keeps hitting. Calls, ids and order stay.
+func trim(all [][]piece, limit int) {
+	total := 0
+	for _, pieces := range all {
+		for _, p := range pieces {
+			if p.result != "" {
+				total += len(p.raw)
+			}
+		}
+	}
+	if limit <= 0 || total <= limit {
+		return
+	}
+	step := max(limit/4, 1)
+	cut := (total - limit + step - 1) / step * step
+	for _, pieces := range all {
+		for i := range pieces {
+			if cut <= 0 {
+				return
+			}
+			if p := &pieces[i]; p.result != "" {
+				cut -= len(p.raw)
+				p.raw = chat.ToolMessage(p.result, noticeTrimmed)
+			}
+		}
+	}
+}
