@@ -8,25 +8,26 @@ import (
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
-	"github.com/mcp-via-llm/mcp-via-llm/sessions/sessionspb"
+	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/proto"
 )
 
-// recordVersion is the form of stored records. A replica does not read a newer one.
-const recordVersion = 1
-
-const turnField = "turn"
+// Fields of a stored turn, besides its results.
+const (
+	turnField    = "turn"
+	attemptField = "attempt"
+)
 
 func encodeRecord(r *record) (sessions.Fields, error) {
-	t := &sessionspb.Turn{Version: recordVersion, Before: r.before, Message: r.message, Visible: []byte(r.text), Attempt: r.attempt}
+	t := &sessions.Turn{Version: sessions.RecordVersion, Before: r.before, Message: r.message, Visible: r.visible}
 	for _, c := range r.calls {
-		t.Calls = append(t.Calls, &sessionspb.Call{Id: c.id, Name: c.name, Arguments: c.arguments, Hidden: c.hidden, Repeatable: c.repeatable})
+		t.Calls = append(t.Calls, &sessions.Call{Id: c.id, Name: c.name, Hidden: c.hidden, Repeatable: c.repeatable})
 	}
 	raw, err := proto.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	fields := sessions.Fields{turnField: raw}
+	fields := sessions.Fields{turnField: raw, attemptField: []byte(r.attempt)}
 	for place, result := range r.results {
 		one, err := encodeResult(r.attempt, place, result)
 		if err != nil {
@@ -45,16 +46,17 @@ func decodeRecord(fields sessions.Fields) (*record, error) {
 	if !ok {
 		return nil, nil
 	}
-	t := &sessionspb.Turn{}
+	t := &sessions.Turn{}
 	if err := proto.Unmarshal(raw, t); err != nil {
 		return nil, err
 	}
-	if t.Version != recordVersion {
-		return nil, fmt.Errorf("a record of version %d", t.Version)
+	if t.Version > sessions.RecordVersion {
+		return nil, nil // of a newer replica
 	}
-	r := &record{before: t.Before, message: t.Message, text: string(t.Visible), attempt: t.Attempt}
-	for _, c := range t.Calls {
-		r.calls = append(r.calls, heldCall{id: c.Id, name: c.Name, arguments: c.Arguments, hidden: c.Hidden, repeatable: c.Repeatable})
+	r := &record{before: t.Before, message: t.Message, visible: t.Visible, attempt: string(fields[attemptField])}
+	for i, c := range t.Calls {
+		arguments := gjson.GetBytes(t.Message, fmt.Sprintf("tool_calls.%d.function.arguments", i)).String()
+		r.calls = append(r.calls, heldCall{id: c.Id, name: c.Name, arguments: arguments, hidden: c.Hidden, repeatable: c.Repeatable})
 	}
 	return r, r.take(fields)
 }
@@ -88,18 +90,18 @@ func encodeCall(segment, place int, r Result) (sessions.Fields, error) {
 
 func encodeResultAs(field string, r Result) (sessions.Fields, error) {
 	// A tool's text may hold bytes that are no UTF-8; a protobuf string may not.
-	raw, err := proto.Marshal(&sessionspb.Result{Text: strings.ToValidUTF8(r.Text, "\ufffd"), Outcome: r.Outcome, FinishedUnixMs: time.Now().UnixMilli()})
+	raw, err := proto.Marshal(&sessions.Result{Text: strings.ToValidUTF8(r.Text, "\ufffd"), Outcome: r.Outcome, FinishedUnixMs: time.Now().UnixMilli()})
 	return sessions.Fields{field: raw}, err
 }
 
 func decodeResult(raw []byte) (Result, error) {
-	r := &sessionspb.Result{}
+	r := &sessions.Result{}
 	err := proto.Unmarshal(raw, r)
 	return Result{Text: r.Text, Outcome: r.Outcome}, err
 }
 
 func encodeSegment(place int, reply *chat.Reply) (sessions.Fields, error) {
-	raw, err := proto.Marshal(&sessionspb.Segment{Message: []byte(reply.Message), Finish: reply.Finish, Usage: []byte(reply.Usage)})
+	raw, err := proto.Marshal(&sessions.Segment{Message: []byte(reply.Message), Finish: reply.Finish, Usage: []byte(reply.Usage)})
 	return sessions.Fields{segmentField(place): raw}, err
 }
 
@@ -111,7 +113,7 @@ func decodeJournal(fields sessions.Fields) ([]journalRound, error) {
 		if !ok {
 			break
 		}
-		s := &sessionspb.Segment{}
+		s := &sessions.Segment{}
 		if err := proto.Unmarshal(raw, s); err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func (t *turn) keep(ctx context.Context, reply *chat.Reply, own []chat.Call) {
 	if len(t.added) == 0 {
 		return
 	}
-	r := &record{before: t.added, text: chat.NormalText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
+	r := &record{before: t.added, visible: hashText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
 	if err := t.session.keep(ctx, t.conv.next(chat.Visible(t.text, own)), r); err != nil {
 		t.forgot(err)
 	}
@@ -94,7 +94,7 @@ func (t *turn) keep(ctx context.Context, reply *chat.Reply, own []chat.Call) {
 // its resume needs. If that cannot be kept nothing is started: the model will
 // ask again.
 func (t *turn) pend(ctx context.Context, reply *chat.Reply, own []chat.Call) {
-	r := &record{before: t.added, text: chat.NormalText(t.text), message: []byte(reply.Message), results: map[int]Result{}}
+	r := &record{before: t.added, visible: hashText(t.text), message: []byte(reply.Message), results: map[int]Result{}}
 	var names []string
 	for i, c := range reply.Calls {
 		held := heldCall{id: c.ID, name: c.Name, arguments: c.Arguments, hidden: t.hidden(c.Name)}

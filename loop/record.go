@@ -1,6 +1,9 @@
 package loop
 
 import (
+	"bytes"
+	"crypto/sha256"
+
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
@@ -10,7 +13,7 @@ type record struct {
 	before  [][]byte       // messages of the turn's earlier segments
 	message []byte         // the assistant's last message, whole
 	calls   []heldCall     // its tool calls, if some were run here and some by the client
-	text    string         // the text that the client saw beside its calls, normalised
+	visible []byte         // hash of the text that the client saw
 	results map[int]Result // of the hidden calls, by place, as far as they are there
 	attempt string         // tells the results of this turn from those of its twin, if two had the same words
 	buried  bool           // the results have expired
@@ -46,7 +49,12 @@ func (r *record) missing() (at []int) {
 // edited says whether the client changed the text it had seen beside its calls.
 // Many clients drop it; that is no edit.
 func (r *record) edited(visible chat.Message) bool {
-	return len(visible.CallIDs) > 0 && visible.Text != "" && visible.Text != r.text
+	return len(visible.CallIDs) > 0 && visible.Text != "" && !bytes.Equal(hashText(visible.Text), r.visible)
+}
+
+func hashText(s string) []byte {
+	sum := sha256.Sum256([]byte(chat.NormalText(s)))
+	return sum[:]
 }
 
 // piece is one message of an unfolded record.
