@@ -1,10 +1,9 @@
 package config
 
 import (
-	"net/url"
-	"slices"
-
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
 
 // Store keeps hidden history and pending work.
@@ -13,6 +12,9 @@ type Store struct {
 	Redis *Redis `yaml:"redis"`
 	// KeyPrefix begins every key. Default "mcpvia:".
 	KeyPrefix string `yaml:"key_prefix"`
+	// EncryptionKeys encrypt what goes to Redis (AES-256-GCM, 32 bytes in base64).
+	// The first encrypts, all decrypt, so a new one is put in front of the old.
+	EncryptionKeys []string `yaml:"encryption_keys"`
 	// OnError says what a turn that ends in a tool message gets while the store
 	// is unreachable: fail (503, default) or degrade (it runs on with what the
 	// client sent).
@@ -21,25 +23,43 @@ type Store struct {
 
 // Redis is where the shared store is.
 type Redis struct {
-	// URL is redis://user:password@host:port/db or rediss://…, cluster and
-	// sentinel URLs too.
+	// URL is redis://user:password@host:port/db, with rediss for TLS. For a cluster
+	// redis+cluster://host:port?addr=host2:port, for sentinels
+	// redis+sentinel://host:port/db?master_name=NAME&addr=host2:port.
 	URL string `yaml:"url"`
 }
 
+// What a turn that brings results of calls gets while the store is away.
+const (
+	OnErrorFail    = "fail"
+	OnErrorDegrade = "degrade"
+)
+
 func (s *Store) setDefaults() {
 	s.KeyPrefix = "mcpvia:"
-	s.OnError = "fail"
+	s.OnError = OnErrorFail
 }
 
 func (s *Store) validate(r *report, path string) {
-	r.oneOf(join(path, "on_error"), s.OnError, "fail", "degrade")
+	r.oneOf(join(path, "on_error"), s.OnError, OnErrorFail, OnErrorDegrade)
 	if s.Redis == nil {
 		return
 	}
-	u, err := url.Parse(s.Redis.URL)
-	if err != nil || !slices.Contains([]string{"redis", "rediss"}, u.Scheme) || u.Host == "" {
-		r.add(join(path, "redis.url"), "is not a URL of the form redis://user:password@host:port/0 or rediss://…")
+	store, err := sessions.Open(s.Options()) // does not connect yet; its errors hold no secrets
+	if err != nil {
+		r.add(join(path, "redis.url"), "cannot be used: %v", err)
+		return
 	}
+	store.Close() //nolint:errcheck // it was never used
+}
+
+// Options are the store's, save who watches it.
+func (s *Store) Options() sessions.Options {
+	o := sessions.Options{KeyPrefix: s.KeyPrefix, EncryptionKeys: s.EncryptionKeys}
+	if s.Redis != nil {
+		o.RedisURL = s.Redis.URL
+	}
+	return o
 }
 
 // Identity says what proves who the caller is.

@@ -18,6 +18,10 @@ var requestAttributes = []string{
 	"xds.route_name", "xds.cluster_name", "source.address", "request.id", "connection.uri_san_peer_certificate",
 }
 
+// jwtMetadata is where Envoy's jwt_authn filter leaves the claims of the caller's
+// token, if there is such a filter in front of this one.
+const jwtMetadata = "envoy.filters.http.jwt_authn"
+
 // messageTimeout bounds the service's first answer only. Envoy's default of
 // 200 ms is too short for a busy machine.
 const messageTimeout = 5 * time.Second
@@ -32,6 +36,9 @@ func (b *builder) filter() *hcmv3.HttpFilter {
 		ProcessingMode:           processingMode(b.Mode),
 		AllowModeOverride:        b.Mode == Override,
 		RequestAttributes:        requestAttributes,
+		MetadataOptions: &extprocv3.MetadataOptions{ForwardingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{
+			Untyped: []string{jwtMetadata},
+		}},
 		MessageTimeout:           durationpb.New(messageTimeout),
 		StatusOnError:            &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		AllowContentLengthHeader: b.Minor >= 38, // the field is unknown to 1.37

@@ -161,6 +161,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	t := newTurn(h, w, r, client, req, h.Tools(r.Context(), client, servers, r, req.Names))
 	t.session = h.openSession(client, r, req)
+	t.rec.report.Identity = strings.TrimPrefix(t.session.scope.Client, client.Name+"/")
 	if wrong := t.remember(r.Context()); wrong != nil {
 		wrong.WriteTo(w)
 		return

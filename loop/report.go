@@ -24,6 +24,7 @@ const (
 type Report struct {
 	ID          string          `json:"id"` // the request's x-request-id
 	Client      string          `json:"client"`
+	Identity    string          `json:"identity"` // on whose behalf
 	Model       string          `json:"model"`
 	Stream      bool            `json:"stream"`
 	Start       time.Time       `json:"start"`
@@ -66,7 +67,7 @@ type CallReport struct {
 // LogValue is the turn as the attributes of one log line.
 func (r *Report) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.String("id", r.ID), slog.String("client", r.Client), slog.String("model", r.Model), slog.Bool("stream", r.Stream),
+		slog.String("id", r.ID), slog.String("client", r.Client), slog.String("identity", r.Identity), slog.String("model", r.Model), slog.Bool("stream", r.Stream),
 		slog.Int("status", r.Status), slog.Duration("duration", r.Duration), slog.Int("segments", len(r.Segments)),
 		slog.Int("mcp_calls", len(r.Calls)), slog.Int("client_calls", r.ClientCalls), slog.String("stop_reason", r.StopReason),
 	}

@@ -1,23 +1,18 @@
 package mcp
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
 )
 
-// Owns reports whether name is in the namespace of the tools of this request,
+// Owns reports whether name is in the namespace of what these servers offer,
 // whether or not there is such a tool: the model has then misspelt one of them.
-func (b *Binding) Owns(name string) bool {
-	if b.Has(name) {
-		return true
-	}
-	for _, e := range b.entries {
-		if strings.HasPrefix(name, clean(e.Server)+"__") {
-			return true
-		}
-	}
-	return false
+func Owns(servers []string, name string) bool {
+	prefix, _, found := strings.Cut(name, "__")
+	return found && (prefix == "mcp_resource" || prefix == "mcp_prompt" ||
+		slices.ContainsFunc(servers, func(server string) bool { return strings.HasPrefix(name, clean(server)+"__") }))
 }
 
 // Hints gives what a tool's server says of it: that a call changes nothing, and

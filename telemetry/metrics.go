@@ -24,6 +24,9 @@ const cardinalityLimit = 2000
 // Buckets for turns and calls, in seconds: from a cached answer to a long loop.
 var seconds = metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
+// Buckets for the store, in seconds: from a map in memory to a Redis that hangs.
+var milliseconds = metric.WithExplicitBucketBoundaries(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
+
 // Metrics are the instruments of the service. The zero value is not usable.
 type Metrics struct {
 	provider *sdk.MeterProvider
@@ -37,6 +40,8 @@ type Metrics struct {
 	reloads      metric.Int64Counter
 	extproc      metric.Int64Counter
 	serverUp     metric.Int64ObservableGauge
+	sessions     metric.Int64Counter
+	storeOps     metric.Float64Histogram
 	meter        metric.Meter
 }
 
@@ -59,7 +64,7 @@ func NewMetrics() (*Metrics, error) {
 }
 
 func (m *Metrics) instruments(meter metric.Meter) error {
-	errs := make([]error, 8)
+	errs := make([]error, 10)
 	m.turns, errs[0] = meter.Int64Counter("mcp_via_llm.turns", metric.WithDescription("Turns that ended, by client and stop reason."))
 	m.turnDuration, errs[1] = meter.Float64Histogram("mcp_via_llm.turn.duration", metric.WithUnit("s"), seconds, metric.WithDescription("Wall time of turns."))
 	m.segments, errs[2] = meter.Int64Counter("mcp_via_llm.segments", metric.WithDescription("Exchanges with the LLM inside turns."))
@@ -68,6 +73,8 @@ func (m *Metrics) instruments(meter metric.Meter) error {
 	m.reloads, errs[5] = meter.Int64Counter("mcp_via_llm.config.reloads", metric.WithDescription("Changes of the configuration file, by outcome."))
 	m.extproc, errs[6] = meter.Int64Counter("mcp_via_llm.extproc.events", metric.WithDescription("What happened on external-processing streams."))
 	m.serverUp, errs[7] = meter.Int64ObservableGauge("mcp_via_llm.server.connected", metric.WithDescription("1 while the MCP server is connected, else 0."))
+	m.sessions, errs[8] = meter.Int64Counter("mcp_via_llm.session.events", metric.WithDescription("What happened to hidden history, mixed turns and journals."))
+	m.storeOps, errs[9] = meter.Float64Histogram("mcp_via_llm.store.duration", metric.WithUnit("s"), milliseconds, metric.WithDescription("Time of operations of the session store."))
 	return errors.Join(errs...)
 }
 
@@ -114,6 +121,20 @@ func (m *Metrics) Reload(outcome string) {
 // where the event has none.
 func (m *Metrics) ExtProc(event, outcome string) {
 	m.extproc.Add(context.Background(), 1, metric.WithAttributes(attribute.String("event", event), attribute.String("outcome", outcome)))
+}
+
+// Session counts an event of hidden history, mixed turns or journals.
+func (m *Metrics) Session(event string) {
+	m.sessions.Add(context.Background(), 1, metric.WithAttributes(attribute.String("event", event)))
+}
+
+// Store records an operation of the session store.
+func (m *Metrics) Store(operation string, duration time.Duration, failed bool) {
+	outcome := "ok"
+	if failed {
+		outcome = "error"
+	}
+	m.storeOps.Record(context.Background(), duration.Seconds(), metric.WithAttributes(attribute.String("operation", operation), attribute.String("outcome", outcome)))
 }
 
 // Servers makes connected, which tells the state of every MCP server by name,

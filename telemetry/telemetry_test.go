@@ -31,6 +31,8 @@ func TestMetricsByName(t *testing.T) {
 	m.ToolCall("", "made_up_by_the_model", "unknown_tool", 0)
 	m.Reload(ReloadRefused)
 	m.ExtProc("exchange", "answered")
+	m.Session("hit")
+	m.Store("load", time.Millisecond, true)
 	got := scrape(m)
 	for _, want := range []string{
 		`mcp_via_llm_turns_total{client="default",stop_reason="answer"} 1`,
@@ -42,6 +44,8 @@ func TestMetricsByName(t *testing.T) {
 		`mcp_via_llm_extproc_events_total{event="exchange",outcome="answered"} 1`,
 		`mcp_via_llm_server_connected{server="files"} 1`,
 		`mcp_via_llm_server_connected{server="web"} 0`,
+		`mcp_via_llm_session_events_total{event="hit"} 1`,
+		`mcp_via_llm_store_duration_seconds_count{operation="load",outcome="error"} 1`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(got, want) {

@@ -55,6 +55,8 @@ func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
 	mux.Handle("GET /metrics", a.metrics.Handler())
 	mux.HandleFunc("GET /debug/servers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.host.Status()) })
 	mux.HandleFunc("GET /debug/turns", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.turns.newest()) })
+	mux.HandleFunc("GET /debug/sessions", a.serveSessions)
+	mux.HandleFunc("DELETE /debug/sessions", a.serveSessions)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/extproc"
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
 )
 
@@ -23,6 +24,8 @@ type app struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	host    *mcp.Host
+	store   sessions.Store
+	memory  *loop.Memory
 	turns   turnRing
 	current atomic.Pointer[snapshot]
 }
@@ -37,7 +40,11 @@ type snapshot struct {
 }
 
 func newApp(cfg *config.Config, log *slog.Logger, metrics *telemetry.Metrics) (*app, error) {
-	a := &app{log: log, metrics: metrics}
+	store, err := openStore(cfg.Store, metrics)
+	if err != nil {
+		return nil, err
+	}
+	a := &app{log: log, metrics: metrics, store: store, memory: loop.NewMemory(store, log, metrics.Session)}
 	number, _ := build()
 	options := mcp.Options{
 		Servers: mcpServers(cfg),
@@ -76,6 +83,9 @@ func (a *app) swap(cfg *config.Config) {
 		Client:           s.client,
 		Tools:            a.tools,
 		Transport:        extproc.Transport(),
+		Memory:           a.memory,
+		Identity:         s.identity,
+		Degrade:          cfg.Store.OnError == config.OnErrorDegrade,
 		MaxRequestBytes:  cfg.MaxRequestBytes,
 		MaxResponseBytes: cfg.MaxResponseBytes,
 		OnTurn:           a.turnEnded,

@@ -25,6 +25,7 @@ type commands struct {
 	Check       checkCommand       `cmd:"" help:"Validate the configuration: every error with file, line and key."`
 	Tools       toolsCommand       `cmd:"" help:"Connect to the MCP servers and list the tools that a client profile gets."`
 	EnvoyConfig envoyConfigCommand `cmd:"" help:"Print a complete Envoy bootstrap for the configuration."`
+	Sessions    sessionsCommand    `cmd:"" help:"Count or erase what a running service keeps of a client."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 

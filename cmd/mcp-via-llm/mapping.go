@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
@@ -48,6 +47,8 @@ func loopClient(name string, c *config.Client) *loop.Client {
 		Keepalive:        c.Keepalive,
 		KeepaliveStyle:   c.KeepaliveStyle,
 		Dialect:          c.Dialect,
+		SessionTTL:       c.SessionTTL,
+		HistoryMaxBytes:  c.HistoryMaxBytes,
 	}
 }
 
@@ -60,28 +61,9 @@ type toolset struct {
 
 func (t *toolset) Unavailable() []string { return t.set.Unavailable() }
 
-// Owns recognises the names that servers' tools have: SERVER__tool, and those
-// made of resources and prompts.
-func (t *toolset) Owns(name string) bool {
-	prefix, _, found := strings.Cut(name, "__")
-	return found && (prefix == "mcp_resource" || prefix == "mcp_prompt" ||
-		slices.ContainsFunc(t.servers, func(server string) bool { return strings.HasPrefix(name, functionName(server)+"__") }))
-}
-
-// functionName is a server's name as it stands in injected names.
-func functionName(server string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80 {
-			return r
-		}
-		return '_'
-	}, server)
-}
-
-// nothingRan are the outcomes of calls that no server has seen.
-var nothingRan = []string{mcp.OutcomeInvalidArguments, mcp.OutcomeUnknownTool, mcp.OutcomeUnavailable}
+func (t *toolset) Owns(name string) bool { return mcp.Owns(t.servers, name) }
 
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
 	r := t.Binding.Call(ctx, name, arguments)
-	return loop.Result{Text: r.Text, Outcome: r.Outcome, ReadOnly: slices.Contains(nothingRan, r.Outcome)}
+	return loop.Result{Text: r.Text, Outcome: r.Outcome}
 }

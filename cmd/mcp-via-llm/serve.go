@@ -49,7 +49,8 @@ func (c *serveCommand) Run(out output) error {
 	}
 	s, err := newServer(a, cfg)
 	if err != nil {
-		return errors.Join(err, a.host.Close())
+		a.memory.Close(ctx)
+		return errors.Join(err, a.host.Close(), a.store.Close())
 	}
 	watcher := &config.Watcher{Path: c.Config, Changed: a.changed, Refused: a.refused}
 	s.background.Go(func() { watcher.Run(ctx, cfg) })
@@ -57,9 +58,6 @@ func (c *serveCommand) Run(out output) error {
 	s.serve(listeners)
 	number, _ := build()
 	log.Info("serving", "ext_proc", address(listeners.extProc), "admin", address(listeners.admin), "http", address(listeners.http), "version", number)
-	if cfg.Store.Redis != nil {
-		log.Warn("store.redis is set, but this version does not use it: nothing is shared between replicas")
-	}
 	select {
 	case <-ctx.Done():
 		restore() // a second signal ends the process at once
@@ -199,7 +197,8 @@ func (s *server) drain(limit time.Duration) error {
 	}
 	direct.Wait()
 	s.stopGRPC()
-	err := s.app.host.Close()
+	s.app.memory.Close(ctx) // before the servers that its calls are at
+	err := errors.Join(s.app.host.Close(), s.app.store.Close())
 	err = errors.Join(err, s.admin.Close())
 	s.background.Wait()
 	s.log.Info("stopped")

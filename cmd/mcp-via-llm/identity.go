@@ -1,0 +1,74 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/http"
+
+	"github.com/mcp-via-llm/mcp-via-llm/extproc"
+)
+
+// jwtMetadata is the namespace in which Envoy's jwt_authn filter leaves the
+// payload of a token it has verified (payload_in_metadata).
+const jwtMetadata = "envoy.filters.http.jwt_authn"
+
+// identity gives what proves who sent a request, by the order of the
+// configuration: whose memory the request gets. A sender who proves nothing is
+// known by address alone.
+func (s *snapshot) identity(r *http.Request) string {
+	info, _ := extproc.InfoFrom(r.Context())
+	if info == nil {
+		info = &extproc.Info{}
+	}
+	if name := s.config.Identity.Header; name != "" {
+		if value := r.Header.Get(name); value != "" {
+			return "header:" + value
+		}
+	}
+	for _, from := range s.config.Identity.From {
+		var value string
+		switch from {
+		case "mtls_san":
+			value = info.Attributes["connection.uri_san_peer_certificate"]
+		case "jwt_sub":
+			value = jwtSubject(info)
+		case "authorization":
+			value = credential(r.Header)
+		}
+		if value != "" {
+			return from + ":" + value
+		}
+	}
+	address := info.Attributes["source.address"]
+	if address == "" {
+		address = r.RemoteAddr
+	}
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	return "address:" + address
+}
+
+// jwtSubject is the issuer and subject of the verified token.
+func jwtSubject(info *extproc.Info) string {
+	for _, payload := range info.DynamicMetadata.GetFilterMetadata()[jwtMetadata].GetFields() {
+		claims := payload.GetStructValue().GetFields()
+		if sub := claims["sub"].GetStringValue(); sub != "" {
+			return claims["iss"].GetStringValue() + "|" + sub
+		}
+	}
+	return ""
+}
+
+// credential is a hash of the credential that the caller presents to the LLM.
+// The headers are those of OpenAI, Azure OpenAI and Anthropic.
+func credential(h http.Header) string {
+	for _, name := range []string{"Authorization", "Api-Key", "X-Api-Key"} {
+		if value := h.Get(name); value != "" {
+			sum := sha256.Sum256([]byte(name + value))
+			return hex.EncodeToString(sum[:16])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/config"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
+)
+
+func openStore(c config.Store, metrics *telemetry.Metrics) (sessions.Store, error) {
+	o := c.Options()
+	o.Observe = func(e sessions.Event) { metrics.Store(e.Op, e.Duration, e.Err != nil) }
+	return sessions.Open(o)
+}
+
+// clientSessions is what the admin listener says of a client's sessions.
+type clientSessions struct {
+	Client  string `json:"client"` // PROFILE/IDENTITY
+	Keys    int    `json:"keys"`   // records, journals and leases that are kept, or were erased
+	Deleted bool   `json:"deleted"`
+}
+
+// serveSessions counts (GET) or erases (DELETE) what is kept of a client.
+func (a *app) serveSessions(w http.ResponseWriter, r *http.Request) {
+	out := clientSessions{Client: r.URL.Query().Get("client"), Deleted: r.Method == http.MethodDelete}
+	if out.Client == "" {
+		http.Error(w, "name the client: ?client=PROFILE/IDENTITY, as its turns are logged", http.StatusBadRequest)
+		return
+	}
+	do := a.store.Count
+	if out.Deleted {
+		do = a.store.Erase
+	}
+	var err error
+	if out.Keys, err = do(r.Context(), out.Client); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	writeJSON(w, out)
+}
+
+type sessionsCommand struct {
+	Count  sessionsCount  `cmd:"" help:"Count what is kept of a client."`
+	Delete sessionsDelete `cmd:"" help:"Erase what is kept of a client. Its calls in the background are cancelled."`
+}
+
+type sessionsFlags struct {
+	configFlag
+	Client string `required:"" placeholder:"PROFILE/IDENTITY" help:"The client, as its turns are logged."`
+}
+
+type (
+	sessionsCount  struct{ sessionsFlags }
+	sessionsDelete struct{ sessionsFlags }
+)
+
+func (c *sessionsCount) Run(out output) error  { return c.ask(out, http.MethodGet) }
+func (c *sessionsDelete) Run(out output) error { return c.ask(out, http.MethodDelete) }
+
+// ask has the running service do it: the embedded store is in its memory.
+func (c *sessionsFlags) ask(out output, method string) error {
+	cfg, err := config.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	if cfg.Listen.Admin == "" {
+		return errors.New("listen.admin is off: the running service cannot be asked")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	target := "http://" + cfg.Listen.Admin + "/debug/sessions?client=" + url.QueryEscape(c.Client)
+	request, err := http.NewRequestWithContext(ctx, method, target, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("the service does not answer on listen.admin; is it running? %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the service answered %s: %s", response.Status, body)
+	}
+	var answer clientSessions
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return err
+	}
+	verb := "kept"
+	if answer.Deleted {
+		verb = "deleted"
+	}
+	fmt.Fprintf(out.stdout, "%s: %d keys %s\n", answer.Client, answer.Keys, verb)
+	return nil
+}
