@@ -13,45 +13,40 @@ import (
 
 // inspect looks at the answer before the SDK does. What would end the session
 // in the SDK although it concerns one request becomes an error of that request.
-func (w *wire) inspect(req *http.Request, resp *http.Response, kind requestKind) error {
-	cp := captureOf(req.Context())
-	ok := resp.StatusCode >= 200 && resp.StatusCode < 300
-	if req.Method == http.MethodPost {
+func (w *wire) inspect(ex exchange, resp *http.Response) error {
+	code := resp.StatusCode
+	ok := code >= 200 && code < 300
+	if ex.method != "" {
 		w.last.Store(0)
 		if !ok {
-			w.last.Store(int32(resp.StatusCode))
+			w.last.Store(int32(code))
 		}
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
-	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return nil // for the http.Client
+	case code >= 300 && code < 400: // for the http.Client
 	case !ok:
-		return w.inspectError(req, resp, cp)
+		return inspectError(ex, resp)
 	case media == "text/event-stream":
-		if kind == kindStream || kind == kindListen {
+		if ex.standing {
 			resp.Body.(*wireBody).ended = func() {
 				if w.ctx.Err() == nil {
-					w.onEnd(kind == kindListen)
+					w.onEnd(!ex.get)
 				}
 			}
 		}
-		if cp != nil {
-			resp.Body = &captureStream{ReadCloser: resp.Body, cp: cp}
+		if ex.cp != nil {
+			resp.Body = &captureStream{ReadCloser: resp.Body, cp: ex.cp}
 		}
-		return nil
-	case req.Method != http.MethodPost:
-		return nil
-	}
-	if id := requestID(req); id != "" { // else a notification, whose answer does not matter
-		return inspectJSON(resp, id, media, cp)
+	case ex.id != "": // else a notification or a GET, whose answer does not matter
+		return inspectJSON(ex, resp, media)
 	}
 	return nil
 }
 
 // inspectJSON reads the whole answer to a request, which the SDK would do without
 // a limit.
-func inspectJSON(resp *http.Response, id, media string, cp *capture) error {
+func inspectJSON(ex exchange, resp *http.Response, media string) error {
 	var body []byte
 	odd := ""
 	if media != "application/json" {
@@ -70,12 +65,12 @@ func inspectJSON(resp *http.Response, id, media string, cp *capture) error {
 	}
 	switch {
 	case odd != "":
-		body = rpcError(id, odd)
-		if cp != nil {
-			cp.isOdd(odd)
+		body = rpcError(ex.id, odd)
+		if ex.cp != nil {
+			ex.cp.isOdd(odd)
 		}
-	case cp != nil:
-		cp.take(body)
+	case ex.cp != nil:
+		ex.cp.take(body)
 	}
 	setBody(resp, body)
 	return nil
@@ -85,51 +80,31 @@ func inspectJSON(resp *http.Response, id, media string, cp *capture) error {
 // must end, whatever the body says: the SDK takes a JSON-RPC error in it for an
 // answer to the request and would use the dead session for ever. Another refusal
 // concerns one request and must not end the session for all.
-func (w *wire) inspectError(req *http.Request, resp *http.Response, cp *capture) error {
+func inspectError(ex exchange, resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
 		return err
 	}
 	code := resp.StatusCode
-	inSession := req.Method == http.MethodPost && req.Header.Get(headerSession) != ""
 	// 2025-11-25, "Session Management": 404 means that the session is gone.
 	// Other servers say 400 and name the session.
-	lost := inSession && code == http.StatusNotFound
-	unknown := inSession && code == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
+	lost := ex.inSession && code == http.StatusNotFound
+	unknown := ex.inSession && code == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
 	isRPC := gjson.ValidBytes(body) && gjson.GetBytes(body, "error").IsObject()
-	if cp != nil {
-		cp.refused(code, lost)
+	if ex.cp != nil {
+		ex.cp.refused(code, lost)
 	}
 	switch {
 	case lost, unknown:
 		body = nil
-	case isRPC && cp != nil:
-		cp.take(body)
+	case isRPC && ex.cp != nil:
+		ex.cp.take(body)
 	case isRPC, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
-	default:
-		if id := requestID(req); id != "" {
-			body = rpcError(id, http.StatusText(code))
-		}
+	case ex.id != "":
+		body = rpcError(ex.id, http.StatusText(code))
 	}
 	setBody(resp, body)
 	return nil
-}
-
-// requestID is the JSON-RPC id of a POST as raw JSON, "" for a notification.
-func requestID(req *http.Request) string {
-	if req.GetBody == nil {
-		return ""
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return ""
-	}
-	defer body.Close()
-	raw, err := io.ReadAll(body)
-	if err != nil {
-		return ""
-	}
-	return gjson.GetBytes(raw, "id").Raw
 }
 
 func rpcError(id, message string) []byte {

@@ -120,11 +120,11 @@ func (s *session) call(ctx context.Context, name string, args json.RawMessage) (
 	if !s.enter() {
 		return answer{}, errEnded
 	}
-	defer s.running.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.calls, cancel)()
 	ctx, cp := withCapture(ctx)
+	defer s.leave(ctx, cp)
 	res, err := s.cs.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: args})
 	got := cp.answer()
 	if got.result == nil && err == nil {

@@ -25,12 +25,15 @@ type capture struct {
 	lost   bool           // answered 404 to a request with a session id
 	odd    string         // what was wrong with an answer that is no MCP
 	forget func()
+
+	tell sync.Once
+	told chan struct{} // closed when notifications/cancelled for the request is out
 }
 
 type captureKey struct{}
 
 func withCapture(ctx context.Context) (context.Context, *capture) {
-	cp := &capture{forget: func() {}}
+	cp := &capture{forget: func() {}, told: make(chan struct{})}
 	return context.WithValue(ctx, captureKey{}, cp), cp
 }
 
@@ -38,6 +41,10 @@ func captureOf(ctx context.Context) *capture {
 	cp, _ := ctx.Value(captureKey{}).(*capture)
 	return cp
 }
+
+// cancelled notes that the server was told of the cancellation. The SDK sends
+// that notification in the background, with the values of the call's context.
+func (cp *capture) cancelled() { cp.tell.Do(func() { close(cp.told) }) }
 
 // take looks at one JSON-RPC message from the answer to the captured request.
 func (cp *capture) take(message []byte) {
@@ -100,8 +107,11 @@ type captureConn struct {
 }
 
 func (c *captureConn) Write(ctx context.Context, msg jsonrpc.Message) error {
-	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-		if cp := captureOf(ctx); cp != nil {
+	req, ok := msg.(*jsonrpc.Request)
+	if cp := captureOf(ctx); ok && cp != nil {
+		if req.Method == methodCancelled {
+			defer cp.cancelled()
+		} else if req.IsCall() {
 			id := req.ID
 			c.pending.Store(id, cp)
 			cp.begin()

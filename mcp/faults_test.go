@@ -265,4 +265,3 @@ func TestBrokenCall(t *testing.T) {
 		})
 	}
 }
-

@@ -36,6 +36,7 @@ type toolbox struct {
 	started   chan string // tools that block, when they begin
 	cancelled chan string // and when their context ends
 	release   chan struct{}
+	quit      chan struct{} // the test is over
 }
 
 func newToolbox() *toolbox { return newToolboxWith(nil) }
@@ -44,7 +45,7 @@ func newToolboxWith(o *sdk.ServerOptions) *toolbox {
 	b := &toolbox{
 		server:    sdk.NewServer(&sdk.Implementation{Name: "toolbox", Version: "1"}, o),
 		arguments: map[string]string{}, calls: map[string]int{},
-		started: make(chan string, 64), cancelled: make(chan string, 64), release: make(chan struct{}),
+		started: make(chan string, 64), cancelled: make(chan string, 64), release: make(chan struct{}), quit: make(chan struct{}),
 	}
 	b.add("echo", schema, `{"content":[],"structuredContent":{"id":`+bigInt+`,"a":1}}`)
 	b.add("add_numbers", `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`, "")
@@ -100,6 +101,8 @@ func (b *toolbox) block(name string) {
 			case <-ctx.Done():
 				b.cancelled <- name
 				return nil, ctx.Err()
+			case <-b.quit:
+				return nil, context.Canceled
 			case <-b.release:
 				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "released"}}}, nil
 			}
@@ -141,7 +144,13 @@ func (b *toolbox) handler(kind string) http.Handler {
 func (b *toolbox) serve(t *testing.T, kind string) *front {
 	t.Helper()
 	t.Cleanup(b.endSessions)
-	return serve(t, b.handler(kind))
+	f := serve(t, b.handler(kind))
+	t.Cleanup(func() {
+		if !isClosed(b.quit) { // a toolbox may be served twice
+			close(b.quit)
+		}
+	})
+	return f
 }
 
 // endSessions ends what the host could not, because the server was away.

@@ -16,9 +16,10 @@ import (
 
 const (
 	// legacyVersion is the newest revision with the initialize handshake.
-	legacyVersion  = "2025-11-25"
-	methodDiscover = "server/discover"
-	methodListen   = "subscriptions/listen"
+	legacyVersion   = "2025-11-25"
+	methodDiscover  = "server/discover"
+	methodListen    = "subscriptions/listen"
+	methodCancelled = "notifications/cancelled"
 	// abortTimeout bounds each step of ending a session.
 	abortTimeout = 2 * time.Second
 )
@@ -43,6 +44,7 @@ type session struct {
 	tr     transport
 	send   sdk.MethodHandler // the SDK's own sender, under its list caches
 	meta   sdk.Meta          // what 2026-07-28 wants in every request, nil before
+	group  *sync.WaitGroup   // the host's
 	hurry  <-chan struct{}   // the host closes
 	opened time.Time
 	deaf   atomic.Bool     // the stream that announces changes ended, and the SDK opens no other
@@ -50,8 +52,10 @@ type session struct {
 	cut    context.CancelFunc
 
 	mu      sync.Mutex
-	closing bool           // no call may begin
-	running sync.WaitGroup // calls; those the SDK gave up may still be on the wire
+	closing bool // no call may begin
+	// running counts calls. One that the SDK gave up still counts while it is on
+	// the wire, or while the server was not told of its cancellation.
+	running sync.WaitGroup
 
 	// pages holds the raw result of each page of tools/list by cursor, because
 	// the SDK answers again from its cache while the page's ttlMs lasts.
@@ -94,7 +98,7 @@ func (c *conn) open(known *catalog) (*session, *catalog, error) {
 
 // dial makes a session, with version "" for the newest that the server knows.
 func (c *conn) dial(ctx context.Context, version string) (*session, error) {
-	s := &session{hurry: c.host.ctx.Done(), opened: time.Now(), dead: make(chan struct{}), pages: map[string]page{}}
+	s := &session{group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(), dead: make(chan struct{}), pages: map[string]page{}}
 	s.calls, s.cut = context.WithCancel(context.Background())
 	var err error
 	if s.tr, err = c.newTransport(s); err != nil {
@@ -174,6 +178,24 @@ func (s *session) enter() bool {
 		s.running.Add(1)
 	}
 	return !s.closing
+}
+
+// leave ends what enter began. The session stays open until the server was told
+// of a cancelled call, or is too slow to take it.
+func (s *session) leave(ctx context.Context, cp *capture) {
+	if ctx.Err() == nil {
+		s.running.Done()
+		return
+	}
+	s.group.Go(func() {
+		defer s.running.Done()
+		timer := time.NewTimer(abortTimeout / 2)
+		defer timer.Stop()
+		select {
+		case <-cp.told:
+		case <-timer.C:
+		}
+	})
 }
 
 // close ends the session. Running calls may finish for the grace, then they are

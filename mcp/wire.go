@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 )
 
 const (
@@ -25,7 +27,6 @@ const (
 	streamRetries = 40
 
 	headerSession = "Mcp-Session-Id"
-	headerMethod  = "Mcp-Method"
 )
 
 var (
@@ -136,28 +137,28 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !w.sameOrigin(req.URL) { // a 2024-11-05 server names the URL to post to
 		return nil, errOtherOrigin
 	}
-	if cp := captureOf(req.Context()); cp != nil {
-		cp.begin()
-	}
-	kind := w.kindOf(req)
+	ex := w.exchange(req)
 	ctx, cancel := context.WithCancel(req.Context())
 	disarm := context.AfterFunc(w.ctx, cancel)
 	done := func() { disarm(); cancel() }
-	if kind != kindOther && (kind == kindDiscover || !w.opened.Load()) {
+	if ex.method == methodDiscover || ex.standing && !w.opened.Load() {
 		// Connect waits for these, and heeds its context for none of them.
 		timer := time.AfterFunc(w.probe, cancel)
-		if kind == kindDiscover { // the answer counts too
-			done = func() { timer.Stop(); disarm(); cancel() }
-		} else {
+		if ex.standing {
 			defer timer.Stop()
+		} else { // the answer counts too
+			done = func() { timer.Stop(); disarm(); cancel() }
 		}
 	}
 	resp, err := w.base.RoundTrip(w.prepare(req.Clone(ctx)))
+	if ex.method == methodCancelled && ex.call != nil {
+		ex.call.cancelled()
+	}
 	if err != nil {
 		done()
 		aborted := w.ctx.Err() != nil
 		switch {
-		case kind == kindStream && (aborted || !w.opened.Load()):
+		case ex.standing && ex.get && (aborted || !w.opened.Load()):
 			return noStream(req), nil
 		case aborted:
 			return nil, errAborted
@@ -166,7 +167,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	resp.Body = &wireBody{ReadCloser: resp.Body, done: done}
-	if err := w.inspect(req, resp, kind); err != nil {
+	if err := w.inspect(ex, resp); err != nil {
 		resp.Body.Close()
 		return nil, err
 	}
@@ -185,29 +186,41 @@ func (w *wire) prepare(out *http.Request) *http.Request {
 	return out
 }
 
-// requestKind tells the requests apart that are not answered like the others.
-type requestKind int
+// exchange is what matters of a request, to judge its answer by.
+type exchange struct {
+	get       bool
+	standing  bool     // its answer is a stream that is meant to stay open
+	id        string   // of the JSON-RPC request that it answers, as raw JSON; "" for none
+	method    string   // of the JSON-RPC message
+	inSession bool     // it named a session
+	cp        *capture // takes the answer, if somebody wants it
+	call      *capture // of the call that a notification is about
+}
 
-const (
-	kindOther    requestKind = iota
-	kindDiscover             // server/discover: an older server may stay silent
-	kindListen               // subscriptions/listen: a standing stream of 2026-07-28
-	kindStream               // GET: a standing stream of the revisions before, or a resumed one
-)
-
-func (w *wire) kindOf(req *http.Request) requestKind {
+func (w *wire) exchange(req *http.Request) exchange {
 	_, streamable := w.Transport.(*sdk.StreamableClientTransport)
-	switch method := req.Header.Get(headerMethod); {
-	case !streamable:
-		return kindOther // in 2024-11-05, GET is the connection itself
-	case req.Method == http.MethodGet:
-		return kindStream
-	case method == methodDiscover:
-		return kindDiscover
-	case method == methodListen:
-		return kindListen
+	ex := exchange{get: req.Method == http.MethodGet, cp: captureOf(req.Context())}
+	if req.Method == http.MethodPost && req.GetBody != nil {
+		if body, err := req.GetBody(); err == nil {
+			raw, _ := io.ReadAll(body) // of memory; it does not fail
+			msg := gjson.GetManyBytes(raw, "id", "method")
+			ex.id, ex.method = msg[0].Raw, msg[1].String()
+		}
+		ex.inSession = req.Header.Get(headerSession) != ""
 	}
-	return kindOther
+	if streamable {
+		ex.standing = ex.get || ex.method == methodListen
+	} else {
+		ex.id = "" // in 2024-11-05 the GET is the connection itself, and brings all answers
+	}
+	switch {
+	case ex.cp == nil:
+	case ex.method == methodCancelled:
+		ex.cp, ex.call = nil, ex.cp
+	default:
+		ex.cp.begin()
+	}
+	return ex
 }
 
 // noStream answers that there is no standing stream, in the place of a server
