@@ -2,9 +2,6 @@ package sessions
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
@@ -32,6 +29,10 @@ import (
 //
 // Use maxmemory-policy noeviction or volatile-ttl: an evicted index hides keys
 // from Count and Erase until they are written again or expire.
+//
+// Replication of Redis is asynchronous: a failover can lose the writes of the
+// last moments, and with them that a lease or a member was taken. Where that must
+// not be, set min-replicas-to-write 1, which makes it rare.
 type Redis struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient // client, if it is one of a cluster
@@ -58,45 +59,6 @@ func newRedis(o Options) (*Redis, error) {
 	r.channel.init(client)
 	return r, nil
 }
-
-// tag is a short hash of names, of which none can be made to look like others.
-func tag(names ...string) string {
-	h := sha256.New()
-	for _, name := range names {
-		_ = binary.Write(h, binary.BigEndian, uint64(len(name)))
-		h.Write([]byte(name))
-	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
-}
-
-// scopeKeys makes the names of the keys of one scope.
-type scopeKeys struct {
-	tag    string // of the scope
-	base   string // what all its keys begin with
-	client string // index of the client's scopes
-}
-
-func (r *Redis) keys(s Scope) scopeKeys {
-	t := tag(s.Client, s.ID)
-	return scopeKeys{tag: t, base: r.base(t), client: r.clientIndex(s.Client)}
-}
-
-func (r *Redis) base(tag string) string           { return r.prefix + "{" + tag + "}:" }
-func (r *Redis) clientIndex(client string) string { return r.base(tag(client)) + "c" }
-func (k scopeKeys) index() string                 { return k.base + "i" }
-
-// member is the name of a key in the index of its scope.
-func member(k kind, name string) string { return string(k) + ":" + name }
-
-// skew is how far the clocks of two cluster nodes may be apart: so much longer a
-// client's index knows a scope than the scope lives.
-const skew = time.Minute
-
-func (k scopeKeys) touch(op string, ttl time.Duration) call {
-	return call{op: op, keys: []string{k.client}, args: []any{milliseconds(ttl + skew), k.tag}, soft: op == "slide"}
-}
-
-func milliseconds(ttl time.Duration) int64 { return max(1, ttl.Milliseconds()) }
 
 // write does one operation on one key that gives it a time to live.
 func (r *Redis) write(ctx context.Context, s Scope, op string, kind kind, name, touch string, ttl time.Duration, args ...any) (any, error) {

