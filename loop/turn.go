@@ -82,7 +82,7 @@ func (t *turn) run() {
 		defer wg.Wait()
 		defer stop()
 	}
-	t.journal = newJournal(t.session, t.conv.whole(), cancel)
+	t.journal = newJournal(t.session, scopeID(t.conv.whole(), t.req.Model, strconv.FormatBool(t.req.Stream)), cancel)
 	switch err := t.loop(ctx); {
 	case err == nil:
 		t.journal.done(ctx)
