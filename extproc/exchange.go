@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 var (
@@ -121,68 +119,66 @@ func (x *exchange) receive() {
 	}
 }
 
-// run owns the exchange until Envoy ends it. It returns the stream's gRPC
-// status: an error makes Envoy answer 500, or cut an answer that has begun;
-// it never lets the untouched upstream response through, whatever
-// failure_mode_allow says (seen on 1.37 to 1.40). Returning nil too early is
-// worse: Envoy 1.38 and later then lets a held request hang.
+// run owns the exchange until Envoy ends it, and says how that was. The error
+// is for the handler; Aborted alone is one for Envoy, too.
 func (x *exchange) run() (Outcome, error) {
-	outcome, cause, err := x.loop()
-	x.cancel(cause)
-	x.requestPipe.fail(cause)
-	x.responsePipe.fail(cause)
-	x.why = cause
+	outcome, why := x.loop()
+	x.cancel(why)
+	x.requestPipe.fail(why)
+	x.responsePipe.fail(why)
+	x.why = why
 	close(x.done)
-	if !errors.Is(cause, ErrDraining) {
+	if !errors.Is(why, ErrDraining) {
 		<-x.handled // as net/http's server, an exchange lasts as long as its handler
 	}
-	return outcome, err
+	return outcome, why
 }
 
-func (x *exchange) loop() (Outcome, error, error) {
+func (x *exchange) loop() (Outcome, error) {
 	handled := x.handled
 	var draining <-chan struct{} // once all was sent: no shutdown waits for slow clients
 	for {
 		if handled == nil && x.machine.done() {
 			draining = x.server.draining
 		}
+		var err error
 		select {
 		case msg := <-x.receiving():
-			if err := x.take(msg); err != nil {
-				return OutcomeAborted, err, err
+			err = x.step(envoyInput{msg})
+			if errors.Is(err, ErrClientGone) {
+				err = nil // the receiver reports it, too
 			}
 		case <-x.ended:
 			return x.end()
 		case <-x.stream.Context().Done():
 			return x.end()
 		case w := <-x.requests:
-			if err := x.grant(w); err != nil {
-				return OutcomeAborted, err, err
-			}
+			err = x.grant(w)
 		case w := <-x.answering():
-			if err := x.grant(w); err != nil {
-				return OutcomeAborted, err, err
-			}
+			err = x.grant(w)
 		case <-x.room:
 		case <-handled:
 			handled = nil
 		case <-draining:
-			return OutcomeAnswered, errFinished, nil
+			return OutcomeAnswered, errFinished
 		case <-x.server.dead:
-			return OutcomeAborted, ErrDraining, status.Error(codes.Unavailable, ErrDraining.Error())
+			err = ErrDraining
+		}
+		if err != nil {
+			return OutcomeAborted, err
 		}
 	}
 }
 
 // end sorts out what the end of the stream means.
-func (x *exchange) end() (Outcome, error, error) {
+func (x *exchange) end() (Outcome, error) {
 	switch {
 	case x.machine.done():
-		return OutcomeAnswered, errFinished, nil
+		return OutcomeAnswered, errFinished
 	case x.machine.answer == answerForeign:
-		return OutcomeForeign, ErrEnvoyAnswered, nil
+		return OutcomeForeign, ErrEnvoyAnswered
 	}
-	return OutcomeClientGone, ErrClientGone, nil
+	return OutcomeClientGone, ErrClientGone
 }
 
 // receiving takes nothing from Envoy while a body waits for its reader; gRPC's
@@ -201,24 +197,13 @@ func (x *exchange) answering() <-chan wish {
 	return x.answers
 }
 
-// take carries out what a message from Envoy leads to.
-func (x *exchange) take(msg *pb.ProcessingRequest) error {
-	err := x.step(envoyInput{msg})
-	var illegal *StepError
-	if errors.As(err, &illegal) || errors.Is(err, errOrder) {
-		x.server.observe(Event{Kind: EventProtocol, Err: err})
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	// A failed Send is the end of the stream, which the receiver reports too.
-	return nil
-}
-
-// grant carries out a wish; an error ends the stream.
+// grant carries out a wish. What only concerns who wished goes to them alone;
+// the error it returns ends the stream.
 func (x *exchange) grant(w wish) error {
 	err := x.step(w.in)
 	w.reply <- err
 	if errors.Is(err, errAborted) || errors.Is(err, errTooLarge) || errors.Is(err, errOrder) {
-		return status.Error(codes.Aborted, err.Error())
+		return err
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (x *exchange) loopTrip(r *http.Request) (*http.Response, error) {
 	out := r.WithContext(r.Context()) // a shallow copy: RoundTrip must not change r
 	out.URL, out.Host, out.Method = u, x.host, x.method
 	out.RequestURI = ""
-	out.Close = false
+	out.Trailer, out.TransferEncoding, out.Close = nil, nil, false
 	out.Header = r.Header.Clone()
 	if out.Header == nil {
 		out.Header = http.Header{}

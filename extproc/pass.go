@@ -86,8 +86,7 @@ func (s *Server) pass(st stream, first *pb.ProcessingRequest) error {
 		}
 		switch {
 		case err != nil:
-			s.observe(Event{Kind: EventProtocol, Err: err})
-			return statusOfStep(err)
+			return s.abort(err)
 		case answer == nil:
 			s.observe(Event{Kind: EventLateBody, Bytes: late})
 		default:

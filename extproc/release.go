@@ -16,9 +16,12 @@ import (
 // the next round trip. What fails later comes through the channel.
 func (x *exchange) release(r *http.Request) (<-chan error, error) {
 	body := &outboundBody{r: r, declared: r.ContentLength}
+	// A Read that waits must not outlast the round trip's context.
+	body.stop = context.AfterFunc(r.Context(), func() { closeBody(r) })
 	first, last, err := body.first(x.bare)
 	if err != nil {
-		return nil, err
+		body.stop()
+		return nil, causeOr(r.Context(), err)
 	}
 	err = x.ask(x.requests, releaseInput{
 		mut:     x.requestMutation(r, body.declared),
@@ -27,10 +30,12 @@ func (x *exchange) release(r *http.Request) (<-chan error, error) {
 		trailer: x.trailerMutation(r, last),
 	})
 	if err != nil {
+		body.stop()
 		return nil, err
 	}
 	failed := make(chan error, 1)
 	if last {
+		body.stop()
 		closeBody(r)
 	} else {
 		go x.sendBody(body, failed)
@@ -38,11 +43,20 @@ func (x *exchange) release(r *http.Request) (<-chan error, error) {
 	return failed, nil
 }
 
+// causeOr is why a round trip's context ended, or else err.
+func causeOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 func (x *exchange) awaitResponse(r *http.Request, failed <-chan error) (*http.Response, error) {
 	ctx := r.Context()
 	select {
 	case <-x.responded:
 	case err := <-failed:
+		err = causeOr(ctx, err)
 		x.responsePipe.fail(err)
 		return nil, err
 	case <-ctx.Done():
@@ -61,8 +75,7 @@ func (x *exchange) awaitResponse(r *http.Request, failed <-chan error) (*http.Re
 // net/http, the upstream may answer before it has read everything.
 func (x *exchange) sendBody(body *outboundBody, failed chan<- error) {
 	r := body.r
-	stop := context.AfterFunc(r.Context(), func() { closeBody(r) })
-	defer stop()
+	defer body.stop()
 	defer closeBody(r)
 	defer func() {
 		if p := recover(); p != nil {
@@ -90,6 +103,7 @@ type outboundBody struct {
 	r        *http.Request
 	declared int64 // -1: not known
 	read     int64
+	stop     func() bool
 }
 
 // first returns what the release can carry. Of a body of known length that is

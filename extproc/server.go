@@ -26,14 +26,16 @@ const drainGrace = time.Second
 type Options struct {
 	// Handler runs for each request that Match accepts, in its own goroutine.
 	// Its request's context carries the exchange for Transport and InfoFrom,
-	// and is cancelled when the client leaves.
+	// and is cancelled when the client leaves. As in HTTP/1, what it has not
+	// read of the request is gone once it has answered, or has sent a request
+	// of its own on Envoy's route.
 	Handler http.Handler
 	// Match decides from the headers alone whether a request is ours; the
 	// others pass untouched. It sees no body and must not block: Envoy's
 	// message_timeout runs.
 	Match func(*http.Request) bool
 	// Strip names request headers that are removed from every request, ours or
-	// not, and never sent on any segment. The handler still sees them.
+	// not, and never sent on any round trip. The handler still sees them.
 	Strip []string
 	// Loop sends the second and later round trips of an exchange; nil means an
 	// http.Transport with pools for one host.
@@ -46,7 +48,8 @@ type Options struct {
 	Secret []byte
 	// Log takes the handler's panics; nil means slog.Default().
 	Log *slog.Logger
-	// Observe is told of events, from many goroutines at once; may be nil.
+	// Observe is told of events, from many goroutines at once, and must not
+	// block; may be nil.
 	Observe func(Event)
 }
 
@@ -55,6 +58,7 @@ type Options struct {
 type Server struct {
 	opts     Options
 	stripped []string
+	ownLoop  *http.Transport // nil if the caller gave one
 
 	mu       sync.Mutex
 	active   int
@@ -72,8 +76,10 @@ func New(opts Options) *Server {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
+	var ownLoop *http.Transport
 	if opts.Loop == nil {
-		opts.Loop = newLoopTransport()
+		ownLoop = newLoopTransport()
+		opts.Loop = ownLoop
 	}
 	if len(opts.Secret) == 0 {
 		opts.Secret = make([]byte, 32)
@@ -82,6 +88,7 @@ func New(opts Options) *Server {
 	cut, cutAll := context.WithCancel(context.Background())
 	return &Server{
 		opts:     opts,
+		ownLoop:  ownLoop,
 		stripped: canonicalKeys(opts.Strip),
 		idle:     make(chan struct{}),
 		draining: make(chan struct{}),
@@ -123,9 +130,7 @@ func (s *Server) process(st stream) (err error) {
 	}
 	headers := first.GetRequestHeaders()
 	if headers == nil {
-		err := &StepError{Phase: "start", Input: messageName(first)}
-		s.observe(Event{Kind: EventProtocol, Err: err})
-		return statusOfStep(err)
+		return s.abort(&StepError{Phase: "start", Input: messageName(first)})
 	}
 	mode := modeOf(first)
 	request, looped := s.readRequest(headers)
@@ -172,13 +177,38 @@ func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Reques
 	go x.receive()
 	go x.serve(s.opts.Handler, r)
 	stop := context.AfterFunc(s.cut, func() { x.cancel(ErrDraining) })
-	outcome, err := x.run()
+	outcome, why := x.run()
 	stop()
-	s.observe(Event{Kind: EventExchange, Mode: mode, Outcome: outcome, Duration: time.Since(start), Err: err})
-	return err
+	if outcome == OutcomeAnswered {
+		why = nil
+	}
+	s.observe(Event{Kind: EventExchange, Mode: mode, Outcome: outcome, Duration: time.Since(start), Err: why})
+	if outcome == OutcomeAborted {
+		return s.abort(why)
+	}
+	return nil
 }
 
-func statusOfStep(err error) error { return status.Error(codes.InvalidArgument, err.Error()) }
+// abort is the gRPC status of a stream that cannot go on. For an error Envoy
+// answers 500, or cuts an answer that has begun; it never lets the upstream's
+// own response through then, whatever failure_mode_allow says (seen on 1.37 to
+// 1.40). To return nil would be worse: Envoy 1.38 and later let a held request
+// hang then.
+func (s *Server) abort(why error) error {
+	code := codes.Aborted
+	var illegal *StepError
+	switch {
+	case errors.As(why, &illegal):
+		code = codes.InvalidArgument
+		s.observe(Event{Kind: EventProtocol, Err: why})
+	case errors.Is(why, errOrder):
+		code = codes.Internal
+		s.observe(Event{Kind: EventProtocol, Err: why})
+	case errors.Is(why, ErrDraining):
+		code = codes.Unavailable
+	}
+	return status.Error(code, why.Error())
+}
 
 func (s *Server) enter() bool {
 	s.mu.Lock()
@@ -210,8 +240,12 @@ func (s *Server) settleIdle() {
 // Shutdown refuses new streams (codes.Unavailable) and waits for the running
 // ones. When ctx ends it cancels their requests' contexts with the cause
 // ErrDraining, gives the handlers one second to tell their clients in band,
-// ends what is left, and returns ctx's error.
+// ends what is left of them, and returns ctx's error. Streams of requests that
+// are only passed end with the gRPC server.
 func (s *Server) Shutdown(ctx context.Context) error {
+	if s.ownLoop != nil {
+		defer s.ownLoop.CloseIdleConnections()
+	}
 	s.mu.Lock()
 	if !s.refusing {
 		s.refusing = true

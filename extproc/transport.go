@@ -36,6 +36,10 @@ func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // trip holds the route's lock until the release is done or has failed, so that
 // an answer that begins in another goroutine comes clearly before or after it.
 func (x *exchange) trip(r *http.Request) (*http.Response, error) {
+	if ctx := r.Context(); ctx.Err() != nil {
+		closeBody(r)
+		return nil, context.Cause(ctx)
+	}
 	x.route.Lock()
 	if x.released || x.begun {
 		x.route.Unlock()
@@ -84,6 +88,7 @@ func newResponse(o output, body *pipe) *http.Response {
 	}
 	if o.bare {
 		body.finish(nil)
+		resp.ContentLength = max(resp.ContentLength, 0)
 	}
 	return resp
 }

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -189,6 +190,67 @@ func TestRequestTrailerChanges(t *testing.T) {
 			e := f.open(t)
 			e.send(requestHeaders(ModeStatic, false, "trailer", "A"), requestBody("x", false), requestTrailers("a", "1", "b", "1"))
 			e.want("request headers content-length=3", `request body "abc"`, test.want)
+		})
+	}
+}
+
+// TestRoundTripContext: wherever a round trip waits, its context ends it, and
+// one whose context has ended sends nothing.
+func TestRoundTripContext(t *testing.T) {
+	errStop := errors.New("stop")
+	for name, test := range map[string]struct {
+		prefix int   // bytes of the body before it stalls
+		length int64 // declared
+		want   []string
+	}{
+		"before it starts":          {-1, 3, nil},
+		"reading the first part":    {2, 3, nil},
+		"reading a later part":      {chunkSize, 100_000, []string{"request headers content-length=100000", "request body 65536 bytes"}},
+		"reading, length not known": {0, -1, []string{"request headers"}},
+		"waiting for the answer":    {3, 3, []string{"request headers content-length=3", `request body "aaa" end`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reading := make(chan struct{})
+			f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				ctx, stop := context.WithCancelCause(r.Context())
+				body, writer := io.Pipe()
+				go func() {
+					defer close(reading)
+					if test.prefix > 0 {
+						_, _ = writer.Write(bytes.Repeat([]byte("a"), test.prefix))
+					}
+					if int64(test.prefix) == test.length {
+						_ = writer.Close()
+					}
+					stop(errStop)
+				}()
+				if test.prefix < 0 {
+					<-reading
+				}
+				out := r.Clone(ctx)
+				out.Body, out.ContentLength = body, test.length // a body whose Close ends its Read
+				_, err := Transport().RoundTrip(out)
+				if !errors.Is(err, errStop) {
+					t.Error(err)
+				}
+				w.WriteHeader(http.StatusGatewayTimeout)
+			})
+			e := f.open(t)
+			e.send(requestHeaders(ModeStatic, false), requestBody("x", true))
+			for _, text := range test.want {
+				// The stop may come before the release does.
+				msg, err := e.stream.Recv()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := describe(msg); got == `immediate 504 ""` {
+					return
+				} else if got != text {
+					t.Errorf("got %s, want %s", got, text)
+				}
+			}
+			e.want(`immediate 504 ""`)
+			<-reading
 		})
 	}
 }
