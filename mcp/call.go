@@ -142,8 +142,8 @@ func (c *conn) describe(ctx context.Context, as string, got answer, err error) e
 	case errors.As(err, &already):
 		return already
 	case got.rpc != nil:
-		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: the server answered with error %d: %s",
-			as, got.rpc.Code, cutText(got.rpc.Message, maxErrorText))}
+		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: server error: %s (code %d)",
+			as, cutText(got.rpc.Message, maxErrorText), got.rpc.Code)}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &callError{OutcomeTimeout, fmt.Sprintf("%s did not answer in time and was cancelled. %s", as, unknown)}
 	case ctx.Err() != nil:

@@ -6,7 +6,8 @@
 //
 //   - [child] runs a stdio server as a process group; stdioTransport speaks
 //     newline-delimited JSON-RPC with it. wire is the HTTP side: a RoundTripper
-//     with the server's headers, limits and redirect rules.
+//     with the server's headers, limits and redirect rules, that looks at every
+//     answer before the SDK does.
 //   - capture takes the raw JSON of a result past the SDK, whose own decoding
 //     turns big integers into floats and sorts the keys of schemas.
 //   - session is one MCP session: connect, list, call, close. It is never

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // A server that is away is named, delays nobody else, and comes back by itself;
@@ -263,5 +266,23 @@ func TestBrokenCall(t *testing.T) {
 				t.Errorf("%d sessions; one bad answer must not end it", n)
 			}
 		})
+	}
+}
+
+// A stream that breaks off is resumed, and its answer is as exact as any.
+func TestStreamResumed(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	box.server.AddTool(&sdk.Tool{Name: "resumed", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			req.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
+			return &sdk.CallToolResult{StructuredContent: json.RawMessage(`{"id":` + bigInt + `}`)}, nil
+		})
+	t.Cleanup(box.endSessions)
+	f := serve(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return box.server },
+		&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)}))
+	h := newTestHost(t, config("box", stateful, f))
+	if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__resumed", ""); res.Text != `{"id":`+bigInt+`}` {
+		t.Errorf("%+v", res)
 	}
 }

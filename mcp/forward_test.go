@@ -182,3 +182,28 @@ func TestForwardedRoom(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// A server that lets in nobody without a credential does not keep the host from
+// being ready.
+func TestForwardedReady(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	f := box.serve(t, stateful)
+	f.on(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.Header.Get("X-User-Token") != "" {
+			return false
+		}
+		http.Error(w, "who are you?", http.StatusForbidden)
+		return true
+	})
+	cfg := config("box", stateful, f)
+	cfg.Required, cfg.ForwardHeaders = true, []string{"x-user-token"}
+	h := newTestHost(t, cfg)
+	eventually(t, "ready", h.Ready)
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Error("nobody got in")
+	}
+	if got := h.Toolset(t.Context(), Query{Servers: []string{"box"}, Header: user("ann")}).Unavailable(); len(got) != 0 {
+		t.Error("ann did not get in")
+	}
+}

@@ -78,7 +78,7 @@ func (k *keeper) pause(d time.Duration) {
 // refresh lists the tools again, which also shows whether the server is alive.
 func (k *keeper) refresh(announced bool) {
 	c, s := k.conn, k.session
-	ctx, cancel := context.WithTimeoutCause(c.ctx, c.cfg.ConnectTimeout, errConnectTimeout)
+	ctx, cancel := c.attempt()
 	defer cancel()
 	cat, err := s.list(ctx, c.cfg, k.catalog, announced, c.log)
 	k.refreshed = time.Now()

@@ -36,7 +36,7 @@ func newStdioTransport(cfg *Server, log *slog.Logger) (*stdioTransport, error) {
 		return nil, err
 	}
 	conn := &stdioConn{
-		child: p, log: log, probe: cfg.ConnectTimeout / 2,
+		child: p, log: log, probe: cfg.ConnectTimeout / 4 * 3,
 		incoming: make(chan jsonrpc.Message), eof: make(chan struct{}),
 		known: make(chan struct{}), closed: make(chan struct{}),
 	}
@@ -139,7 +139,8 @@ func (c *stdioConn) Write(_ context.Context, msg jsonrpc.Message) error {
 
 // giveUp answers server/discover in the place of a server that stays silent, so
 // that the SDK goes on with initialize. Servers older than 2026-07-28 may ignore
-// a method that they do not know. An answer that still comes is ignored.
+// a method that they do not know. It waits long: a newer server that is only slow
+// to start takes server/discover for the beginning and refuses initialize then.
 func (c *stdioConn) giveUp(id jsonrpc.ID) {
 	timer := time.NewTimer(c.probe)
 	defer timer.Stop()

@@ -58,6 +58,10 @@ func runStdio(mode string) {
 		fmt.Println(`{"level":"info","msg":"not JSON-RPC"}`)
 		fmt.Print("\n\xff\xfe\n[1,2\n")
 		fmt.Fprintln(os.Stderr, "noise on stderr")
+	case "slow": // of 2026-07-28, and takes the first message for the choice of it
+		time.Sleep(3400 * time.Millisecond)
+		committed()
+		return
 	case "silent": // knows nothing newer than initialize, and says nothing about it
 		silentLegacy(false)
 		return
@@ -85,6 +89,32 @@ func grandchild() {
 	}
 	if err := os.WriteFile(os.Getenv("PID_FILE"), []byte(fmt.Sprint(cmd.Process.Pid)), 0o600); err != nil {
 		panic(err)
+	}
+}
+
+// committed is a server of both eras that stays in the one it was first asked for.
+func committed() {
+	lines := bufio.NewScanner(os.Stdin)
+	modern := false
+	for lines.Scan() {
+		var req struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.Unmarshal(lines.Bytes(), &req) != nil || len(req.ID) == 0 {
+			continue
+		}
+		answer := `"result":{"tools":[{"name":"now","inputSchema":{"type":"object"}}]}`
+		switch {
+		case req.Method == methodDiscover:
+			modern = true
+			answer = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+		case req.Method == "initialize" && modern:
+			answer = `"error":{"code":-32022,"message":"serving 2026-07-28"}`
+		case req.Method == "initialize":
+			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"both","version":"1"}}`
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", req.ID, answer)
 	}
 }
 

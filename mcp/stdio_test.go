@@ -60,7 +60,7 @@ func TestStdioOldServers(t *testing.T) {
 			t.Parallel()
 			cfg := stdioConfig("old", mode)
 			if mode == "silent" {
-				cfg.ConnectTimeout = 4 * time.Second // half of it is waited
+				cfg.ConnectTimeout = 4 * time.Second // much of it is waited
 			}
 			h := newTestHost(t, cfg)
 			ts := toolsOf(t, h, "old")
@@ -71,6 +71,19 @@ func TestStdioOldServers(t *testing.T) {
 				t.Errorf("%+v", res)
 			}
 		})
+	}
+}
+
+// A server that starts slowly is not lost because it was asked to initialize in
+// the meantime.
+func TestStdioSlowStart(t *testing.T) {
+	t.Parallel()
+	cfg := stdioConfig("both", "slow")
+	cfg.ConnectTimeout = 4 * time.Second
+	h := newTestHost(t, cfg)
+	eventually(t, "connected", func() bool { return h.Status()[0].State == "connected" })
+	if got := toolsOf(t, h, "both").Tools(); len(got) != 1 {
+		t.Errorf("%+v", got)
 	}
 }
 

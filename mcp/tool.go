@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -23,7 +22,6 @@ const (
 	maxSchema = 128 << 10
 	// emptySchema stands in for a missing one.
 	emptySchema = `{"type":"object","properties":{}}`
-	maxProblems = 5
 )
 
 // tool is one tool as its server lists it; immutable.
@@ -98,94 +96,6 @@ func shorten(s string) string {
 		return s
 	}
 	return string([]rune(s)[:maxDescription-1]) + "…"
-}
-
-// noLoader refuses references to other documents: a server must not make this
-// process read a file or a URL.
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) {
-	return nil, errors.New("references to other documents are not loaded")
-}
-
-func compile(schema string) (s *jsonschema.Schema, err error) {
-	defer func() {
-		if r := recover(); r != nil { // a schema from outside must not end the process
-			s, err = nil, fmt.Errorf("schema compiler: %v", r)
-		}
-	}()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
-	if err != nil {
-		return nil, err
-	}
-	const url = "mcp:///schema.json"
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020) // 2025-11-25, "Tools": the default dialect
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(url, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(url)
-}
-
-// errArguments is what the model is told about arguments that do not fit.
-type errArguments struct{ problems []string }
-
-func (e *errArguments) Error() string { return strings.Join(e.problems, "; ") }
-
-// arguments makes tools/call arguments of what the model wrote. Blanks and null
-// mean no arguments. The bytes stay as the model wrote them.
-func (t *tool) arguments(text string) (json.RawMessage, error) {
-	text = strings.TrimSpace(text)
-	if text == "" || text == "null" {
-		text = "{}"
-	}
-	if !gjson.Valid(text) {
-		return nil, &errArguments{[]string{"the arguments are not valid JSON"}}
-	}
-	if !gjson.Parse(text).IsObject() {
-		return nil, &errArguments{[]string{"the arguments must be one JSON object"}}
-	}
-	if t.input != nil {
-		if problems := violations(t.input, text); problems != nil {
-			return nil, &errArguments{problems}
-		}
-	}
-	return json.RawMessage(text), nil
-}
-
-// violations lists where a JSON text does not fit a schema; nil if it does.
-func violations(schema *jsonschema.Schema, text string) []string {
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		return []string{"not valid JSON"}
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(validate(schema, value), &invalid) {
-		return nil
-	}
-	var problems []string
-	for _, unit := range invalid.BasicOutput().Errors {
-		if unit.Error == nil || len(problems) == maxProblems {
-			continue
-		}
-		problems = append(problems, fmt.Sprintf("%s: %s", cmp.Or(unit.InstanceLocation, "(root)"), cutText(unit.Error.String(), maxErrorText)))
-	}
-	if problems == nil {
-		problems = []string{cutText(invalid.Error(), maxErrorText)}
-	}
-	return problems
-}
-
-// validate stops a panic of the validator: what it cannot handle is left to the
-// server, as with a schema that does not compile.
-func validate(schema *jsonschema.Schema, value any) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = nil
-		}
-	}()
-	return schema.Validate(value)
 }
 
 // function is the tool as an element of the request's tools.
