@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,7 +72,8 @@ func leave(t *testing.T, r *rig.Rig, stream bool) context.CancelFunc {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		response, err := send(ctx, r, ask(stream, "hi"))
+		// No two are alike: the same request again would go on where the last one was left.
+		response, err := send(ctx, r, ask(stream, "hi "+rand.Text()))
 		if err != nil {
 			return // the test has left, as it means to
 		}
