@@ -9,9 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/llm"
 )
@@ -55,7 +56,18 @@ type Rig struct {
 type ports struct{ main, loop, egress, envoyAdmin, extProc, admin string }
 
 // Start starts everything and returns when it is ready. On an error nothing is left running.
-func Start(ctx context.Context, o Options) (_ *Rig, err error) {
+func Start(ctx context.Context, o Options) (*Rig, error) {
+	const tries = 3
+	for n := 1; ; n++ {
+		r, err := startOnce(ctx, o)
+		// Another program may take a port between the choice and its use.
+		if err == nil || n == tries || !strings.Contains(strings.ToLower(err.Error()), "address already in use") {
+			return r, err
+		}
+	}
+}
+
+func startOnce(ctx context.Context, o Options) (_ *Rig, err error) {
 	r := &Rig{options: o, ConfigFile: filepath.Join(o.Dir, "config.yaml")}
 	defer func() {
 		if err != nil {
