@@ -4,9 +4,11 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,8 +195,12 @@ func (s *streamed) take(c completion) {
 	}
 }
 
-// ask makes a request body with one user message.
+var asked atomic.Int64
+
+// ask makes a request body with one user message. Each is another conversation: a request that is sent again after its
+// turn broke goes on from what that turn had finished.
 func ask(stream bool, question string) string {
+	question = fmt.Sprintf("%s (%d)", question, asked.Add(1))
 	body, err := json.Marshal(map[string]any{
 		"model": "test-model", "stream": stream, "messages": []any{map[string]any{"role": "user", "content": question}},
 	})
