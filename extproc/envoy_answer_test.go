@@ -290,3 +290,39 @@ func testDeadUpstream(t *testing.T, r *rig) {
 		t.Errorf("%s %q", resp.Status, b)
 	}
 }
+
+// testIdleTimeout: Envoy cuts an exchange in which nothing moves, and the
+// handler hears of it. Only while the request is held does Envoy's own answer
+// pass through the filter.
+func testIdleTimeout(t *testing.T, r *rig) {
+	for name, test := range map[string]struct {
+		reach    func(*http.Request)
+		upstream http.HandlerFunc
+		want     error
+	}{
+		"held": {func(*http.Request) {}, upstreamOK, ErrEnvoyAnswered},
+		"pending": {func(req *http.Request) {
+			go func() { _, _ = Transport().RoundTrip(req) }()
+		}, hangUpstream, ErrClientGone},
+		"response held": {func(req *http.Request) {
+			if resp, err := Transport().RoundTrip(req); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+			}
+		}, upstreamOK, ErrClientGone},
+	} {
+		ended := make(chan error, 1)
+		r.on(func(_ http.ResponseWriter, req *http.Request) {
+			test.reach(req)
+			select {
+			case <-req.Context().Done():
+				ended <- context.Cause(req.Context())
+			case <-time.After(5 * time.Second):
+				ended <- errors.New("never")
+			}
+		}, test.upstream)
+		resp, b := r.do(t, "POST", "/idle/x", strings.NewReader("{}"), nil)
+		if err := <-ended; resp.StatusCode != http.StatusGatewayTimeout || !errors.Is(err, test.want) {
+			t.Errorf("%s: %s %q: %v", name, resp.Status, b, err)
+		}
+	}
+}

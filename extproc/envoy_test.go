@@ -51,6 +51,7 @@ func TestEnvoy(t *testing.T) {
 		{"an answer while the client still sends", testImmediateEarly},
 		{"an answer while the upstream hangs", testAnswerWhilePending},
 		{"a dead upstream", testDeadUpstream},
+		{"Envoy's idle timeout", testIdleTimeout},
 		{"routing headers stay", testRoutingHeaders},
 		{"later round trips use the loop listener", testLoop},
 		{"a looped request is recognised", testLooped},

@@ -27,76 +27,78 @@ var (
 	clientEnd = fromEnvoy(requestBody("", true))
 )
 
-// TestMachine shows, for each phase, what an answer becomes and what is
+// machineCases show, for each phase, what an answer becomes and what is
 // illegal. The outputs are those of the last input.
+var machineCases = []struct {
+	name   string
+	bare   bool
+	inputs []input
+	want   []string
+	err    string
+}{
+	{"a body message", false, []input{fromEnvoy(requestBody("ab", false))}, []string{"request body ab"}, ""},
+	{"the end", false, []input{fromEnvoy(requestBody("ab", true))}, []string{"request body ab", "request end"}, ""},
+	{"a second end", false, []input{clientEnd, fromEnvoy(requestBody("ab", true))}, []string{"late ab"}, ""},
+	{"the end in the headers", true, []input{clientEnd}, []string{"late "}, ""},
+	{"trailers end too", false, []input{fromEnvoy(requestTrailers("a", "b"))}, []string{"request end"}, ""},
+	{"trailers after the end", false, []input{clientEnd, fromEnvoy(requestTrailers("a", "b"))}, []string{"late "}, ""},
+
+	{"release", false, []input{release}, []string{"request headers"}, ""},
+	{"release of all", false, []input{releaseInput{body: []byte("ab"), last: true}}, []string{"request headers", `request body "ab" end`, "drop request"}, ""},
+	{"release without a body", false, []input{releaseInput{last: true}}, []string{"request headers", `request body "" end`, "drop request"}, ""},
+	{"release of a bare request", true, []input{releaseInput{last: true}}, []string{"request headers"}, ""},
+	{"release of a bare request with a body", true, []input{releaseInput{body: []byte("ab"), last: true}}, []string{`request headers replace "ab"`}, ""},
+	{"release of a bare request in parts", true, []input{release}, nil, "release does not fit an exchange in phase held/none"},
+	{"second release", false, []input{release, release}, nil, "release does not fit an exchange in phase open/none"},
+	{"release after an answer", false, []input{answer(200, "", false), release}, nil, "release does not fit an exchange in phase held/collecting"},
+	{"the body's end", false, []input{release, allOfBody}, []string{`request body "" end`, "drop request"}, ""},
+	{"the body's end with trailers", false, []input{release, fromEnvoy(requestTrailers("a", "b")), requestInput{body: []byte("x"), last: true}}, []string{`request body "x"`, "request trailers", "drop request"}, ""},
+	{"a body before the release", false, []input{allOfBody}, nil, "outbound request body does not fit an exchange in phase held/none"},
+	{"a body after its end", false, []input{release, allOfBody, allOfBody}, nil, "outbound request body does not fit an exchange in phase closed/none"},
+
+	{"the upstream's head", false, []input{release, upstream}, []string{"response head 200"}, ""},
+	{"the upstream's body", false, []input{release, upstream, fromEnvoy(responseBody("ab", true))}, []string{"response body ab", "response end"}, ""},
+	{"the upstream's body twice", false, []input{release, upstream, fromEnvoy(responseBody("", true)), fromEnvoy(responseBody("ab", true))}, []string{"late ab"}, ""},
+	{"two heads", false, []input{release, upstream, upstream}, nil, "response_headers does not fit an exchange in phase open/none"},
+	{"a body without a head", false, []input{fromEnvoy(responseBody("ab", true))}, nil, "response_body does not fit an exchange in phase held/none"},
+	{"trailers without a head", false, []input{fromEnvoy(responseTrailers("a", "b"))}, nil, "response_trailers does not fit an exchange in phase held/none"},
+	{"request headers again", false, []input{fromEnvoy(requestHeaders(ModeStatic, false))}, nil, "request_headers does not fit an exchange in phase held/none"},
+	{"an unknown message", false, []input{fromEnvoy(&pb.ProcessingRequest{})}, nil, "a message of no known kind does not fit an exchange in phase held/none"},
+
+	{"held, whole answer", false, []input{answer(418, "no", true)}, []string{"drop request", `immediate 418 x-a=1 "no"`}, ""},
+	{"held, streamed answer, client not done", false, []input{answer(200, "a", false)}, []string{"drop request"}, ""},
+	{"held, streamed answer, client done", false, []input{clientEnd, answer(200, "a", false)}, []string{"drop request", "streamed head :status=200 x-a=1", `streamed body "a"`}, ""},
+	{"held, streamed answer, client done later", false, []input{answer(200, "a", false), more("b", false), clientEnd}, []string{"request end", "streamed head :status=200 x-a=1", `streamed body "ab"`}, ""},
+	{"held, streamed answer, whole before the client's end", false, []input{answer(200, "a", false), more("b", true)}, []string{`immediate 200 x-a=1 "ab"`}, ""},
+	{"streamed answer goes on", true, []input{answer(200, "", false), more("b", false)}, []string{`streamed body "b"`}, ""},
+	{"streamed answer ends", true, []input{answer(200, "", false), more("b", true)}, []string{`streamed body "b" end`}, ""},
+	{"streamed answer ends without data", true, []input{answer(200, "", false), more("", true)}, []string{`streamed body "" end`}, ""},
+	{"an answer after its end", true, []input{answer(200, "", true), more("b", true)}, nil, "answer does not fit an exchange in phase held/closed"},
+	{"an answer without a head", true, []input{more("b", true)}, nil, "answer does not fit an exchange in phase held/none"},
+	{"upstream's messages after a streamed answer", true, []input{answer(200, "", false), upstream}, nil, ""},
+
+	{"pending, whole answer", true, []input{releaseInput{last: true}, answer(504, "no", true)}, []string{`immediate 504 x-a=1 "no"`}, ""},
+	{"pending, streamed answer", true, []input{releaseInput{last: true}, answer(504, "n", false)}, nil, ""},
+	{"pending, streamed answer, then whole", true, []input{releaseInput{last: true}, answer(504, "n", false), more("o", true)}, []string{`immediate 504 x-a=1 "no"`}, ""},
+	{"pending, streamed answer, then the upstream", true, []input{releaseInput{last: true}, answer(504, "n", false), upstream}, []string{"response head 200", "response headers :status=504 x-a=1 -x-up", `response body "n"`}, ""},
+
+	{"mutated answer", false, []input{release, upstream, answer(200, "", false)}, []string{"response headers x-a=1 -x-up"}, ""},
+	{"mutated answer, whole", false, []input{release, upstream, answer(502, "no", true)}, []string{"response headers :status=502 x-a=1 -x-up", `response body "no" end`}, ""},
+	{"mutated answer ends, trailers dropped", false, []input{release, upstream, fromEnvoy(responseTrailers("t", "1")), answer(200, "a", true)}, []string{"response headers x-a=1 -x-up", `response body "a" end`}, ""},
+	{"mutated answer ends with trailers", false, []input{release, upstream, fromEnvoy(responseTrailers("t", "1", "u", "2")), answer(200, "a", false), answerInput{last: true, trailer: http.Header{"T": {"3"}}}}, []string{"response trailers t=3 -u"}, ""},
+	{"trailers where the upstream had none", false, []input{release, upstream, answer(200, "a", false), answerInput{last: true, trailer: http.Header{"T": {"3"}}}}, []string{`response body "" end`}, ""},
+	{"bare upstream, bare answer", false, []input{release, bareUp, answer(200, "", true)}, []string{"response headers x-a=1 -x-up"}, ""},
+	{"bare upstream, body", false, []input{release, bareUp, answer(502, "no", true)}, []string{`immediate 502 x-a=1 "no"`}, ""},
+	{"bare upstream, streamed body", false, []input{release, bareUp, answer(502, "n", false)}, nil, ""},
+
+	{"Envoy answers a held request", false, []input{upstream}, []string{"cancel handler", "response headers"}, ""},
+	{"and goes on", false, []input{upstream, fromEnvoy(responseBody("x", true))}, []string{`response body "x" end`}, ""},
+	{"and ends with trailers", false, []input{upstream, fromEnvoy(responseTrailers("a", "b"))}, []string{"response trailers"}, ""},
+	{"the handler is out then", false, []input{upstream, answer(200, "", true)}, nil, "answer does not fit an exchange in phase held/foreign"},
+}
+
 func TestMachine(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		bare   bool
-		inputs []input
-		want   []string
-		err    string
-	}{
-		{"a body message", false, []input{fromEnvoy(requestBody("ab", false))}, []string{"request body ab"}, ""},
-		{"the end", false, []input{fromEnvoy(requestBody("ab", true))}, []string{"request body ab", "request end"}, ""},
-		{"a second end", false, []input{clientEnd, fromEnvoy(requestBody("ab", true))}, []string{"late ab"}, ""},
-		{"the end in the headers", true, []input{clientEnd}, []string{"late "}, ""},
-		{"trailers end too", false, []input{fromEnvoy(requestTrailers("a", "b"))}, []string{"request end"}, ""},
-		{"trailers after the end", false, []input{clientEnd, fromEnvoy(requestTrailers("a", "b"))}, []string{"late "}, ""},
-
-		{"release", false, []input{release}, []string{"request headers"}, ""},
-		{"release of all", false, []input{releaseInput{body: []byte("ab"), last: true}}, []string{"request headers", `request body "ab" end`, "drop request"}, ""},
-		{"release without a body", false, []input{releaseInput{last: true}}, []string{"request headers", `request body "" end`, "drop request"}, ""},
-		{"release of a bare request", true, []input{releaseInput{last: true}}, []string{"request headers"}, ""},
-		{"release of a bare request with a body", true, []input{releaseInput{body: []byte("ab"), last: true}}, []string{`request headers replace "ab"`}, ""},
-		{"release of a bare request in parts", true, []input{release}, nil, "release does not fit an exchange in phase held/none"},
-		{"second release", false, []input{release, release}, nil, "release does not fit an exchange in phase open/none"},
-		{"release after an answer", false, []input{answer(200, "", false), release}, nil, "release does not fit an exchange in phase held/collecting"},
-		{"the body's end", false, []input{release, allOfBody}, []string{`request body "" end`, "drop request"}, ""},
-		{"the body's end with trailers", false, []input{release, fromEnvoy(requestTrailers("a", "b")), requestInput{body: []byte("x"), last: true}}, []string{`request body "x"`, "request trailers", "drop request"}, ""},
-		{"a body before the release", false, []input{allOfBody}, nil, "outbound request body does not fit an exchange in phase held/none"},
-		{"a body after its end", false, []input{release, allOfBody, allOfBody}, nil, "outbound request body does not fit an exchange in phase closed/none"},
-
-		{"the upstream's head", false, []input{release, upstream}, []string{"response head 200"}, ""},
-		{"the upstream's body", false, []input{release, upstream, fromEnvoy(responseBody("ab", true))}, []string{"response body ab", "response end"}, ""},
-		{"the upstream's body twice", false, []input{release, upstream, fromEnvoy(responseBody("", true)), fromEnvoy(responseBody("ab", true))}, []string{"late ab"}, ""},
-		{"two heads", false, []input{release, upstream, upstream}, nil, "response_headers does not fit an exchange in phase open/none"},
-		{"a body without a head", false, []input{fromEnvoy(responseBody("ab", true))}, nil, "response_body does not fit an exchange in phase held/none"},
-		{"trailers without a head", false, []input{fromEnvoy(responseTrailers("a", "b"))}, nil, "response_trailers does not fit an exchange in phase held/none"},
-		{"request headers again", false, []input{fromEnvoy(requestHeaders(ModeStatic, false))}, nil, "request_headers does not fit an exchange in phase held/none"},
-		{"an unknown message", false, []input{fromEnvoy(&pb.ProcessingRequest{})}, nil, "a message of no known kind does not fit an exchange in phase held/none"},
-
-		{"held, whole answer", false, []input{answer(418, "no", true)}, []string{"drop request", `immediate 418 x-a=1 "no"`}, ""},
-		{"held, streamed answer, client not done", false, []input{answer(200, "a", false)}, []string{"drop request"}, ""},
-		{"held, streamed answer, client done", false, []input{clientEnd, answer(200, "a", false)}, []string{"drop request", "streamed head :status=200 x-a=1", `streamed body "a"`}, ""},
-		{"held, streamed answer, client done later", false, []input{answer(200, "a", false), more("b", false), clientEnd}, []string{"request end", "streamed head :status=200 x-a=1", `streamed body "ab"`}, ""},
-		{"held, streamed answer, whole before the client's end", false, []input{answer(200, "a", false), more("b", true)}, []string{`immediate 200 x-a=1 "ab"`}, ""},
-		{"streamed answer goes on", true, []input{answer(200, "", false), more("b", false)}, []string{`streamed body "b"`}, ""},
-		{"streamed answer ends", true, []input{answer(200, "", false), more("b", true)}, []string{`streamed body "b" end`}, ""},
-		{"streamed answer ends without data", true, []input{answer(200, "", false), more("", true)}, []string{`streamed body "" end`}, ""},
-		{"an answer after its end", true, []input{answer(200, "", true), more("b", true)}, nil, "answer does not fit an exchange in phase held/closed"},
-		{"an answer without a head", true, []input{more("b", true)}, nil, "answer does not fit an exchange in phase held/none"},
-		{"upstream's messages after a streamed answer", true, []input{answer(200, "", false), upstream}, nil, ""},
-
-		{"pending, whole answer", true, []input{releaseInput{last: true}, answer(504, "no", true)}, []string{`immediate 504 x-a=1 "no"`}, ""},
-		{"pending, streamed answer", true, []input{releaseInput{last: true}, answer(504, "n", false)}, nil, ""},
-		{"pending, streamed answer, then whole", true, []input{releaseInput{last: true}, answer(504, "n", false), more("o", true)}, []string{`immediate 504 x-a=1 "no"`}, ""},
-		{"pending, streamed answer, then the upstream", true, []input{releaseInput{last: true}, answer(504, "n", false), upstream}, []string{"response head 200", "response headers :status=504 x-a=1 -x-up", `response body "n"`}, ""},
-
-		{"mutated answer", false, []input{release, upstream, answer(200, "", false)}, []string{"response headers x-a=1 -x-up"}, ""},
-		{"mutated answer, whole", false, []input{release, upstream, answer(502, "no", true)}, []string{"response headers :status=502 x-a=1 -x-up", `response body "no" end`}, ""},
-		{"mutated answer ends, trailers dropped", false, []input{release, upstream, fromEnvoy(responseTrailers("t", "1")), answer(200, "a", true)}, []string{"response headers x-a=1 -x-up", `response body "a" end`}, ""},
-		{"mutated answer ends with trailers", false, []input{release, upstream, fromEnvoy(responseTrailers("t", "1", "u", "2")), answer(200, "a", false), answerInput{last: true, trailer: http.Header{"T": {"3"}}}}, []string{"response trailers t=3 -u"}, ""},
-		{"trailers where the upstream had none", false, []input{release, upstream, answer(200, "a", false), answerInput{last: true, trailer: http.Header{"T": {"3"}}}}, []string{`response body "" end`}, ""},
-		{"bare upstream, bare answer", false, []input{release, bareUp, answer(200, "", true)}, []string{"response headers x-a=1 -x-up"}, ""},
-		{"bare upstream, body", false, []input{release, bareUp, answer(502, "no", true)}, []string{`immediate 502 x-a=1 "no"`}, ""},
-		{"bare upstream, streamed body", false, []input{release, bareUp, answer(502, "n", false)}, nil, ""},
-
-		{"Envoy answers a held request", false, []input{upstream}, []string{"cancel handler", "response headers"}, ""},
-		{"and goes on", false, []input{upstream, fromEnvoy(responseBody("x", true))}, []string{`response body "x" end`}, ""},
-		{"and ends with trailers", false, []input{upstream, fromEnvoy(responseTrailers("a", "b"))}, []string{"response trailers"}, ""},
-		{"the handler is out then", false, []input{upstream, answer(200, "", true)}, nil, "answer does not fit an exchange in phase held/foreign"},
-	} {
+	for _, test := range machineCases {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(test.bare)
 			var out []output
