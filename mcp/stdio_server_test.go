@@ -45,6 +45,9 @@ func runStdio(mode string) {
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(len(b.cancelled))}}}, nil
 		})
+	if mode == "giant" {
+		b.add("giant", "", `{"content":[{"type":"text","text":"`+strings.Repeat("x", maxMessage)+`"}]}`)
+	}
 	if started := os.Getenv("COUNT_FILE"); started != "" {
 		f, err := os.OpenFile(started, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err == nil {

@@ -153,6 +153,19 @@ func TestStdioDiesInCall(t *testing.T) {
 	}
 }
 
+// A message without end does not fill the memory.
+func TestStdioOversize(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, stdioConfig("box", "giant"))
+	b := toolsOf(t, h, "box").Bind(nil)
+	if res := b.Call(t.Context(), "box__giant", ""); res.Outcome != OutcomeFailed {
+		t.Errorf("%+v", res)
+	}
+	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":2}`); res.Text != "3" {
+		t.Errorf("not started again: %+v", res)
+	}
+}
+
 func pids(t *testing.T, file string) []int {
 	t.Helper()
 	data, err := os.ReadFile(file)

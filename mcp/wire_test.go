@@ -3,6 +3,7 @@ package mcp
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,9 +94,11 @@ func TestRedirects(t *testing.T) {
 	evil := box.serve(t, stateful)
 	f := box.serve(t, stateful)
 	var to atomic.Pointer[string]
+	var status atomic.Int32
+	status.Store(http.StatusTemporaryRedirect)
 	f.on(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if target := to.Load(); target != nil && r.URL.Path == "/" {
-			http.Redirect(w, r, *target, http.StatusTemporaryRedirect)
+			http.Redirect(w, r, *target, int(status.Load()))
 			return true
 		}
 		return false
@@ -116,12 +119,44 @@ func TestRedirects(t *testing.T) {
 	if got := toolsOf(t, h2, "box").Unavailable(); len(got) != 0 {
 		t.Errorf("a redirect on the same host was not followed: %+v", h2.Status())
 	}
+	status.Store(http.StatusFound)
+	h3 := newTestHost(t, cfg)
+	if got := toolsOf(t, h3, "box").Unavailable(); len(got) != 1 {
+		t.Error("a POST became a GET")
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.seen {
 		if r.Header.Get("Authorization") != "Bearer s3cret" {
 			t.Error("a request without the configured header")
 		}
+	}
+}
+
+// An answer without end costs its call, not memory and not the session.
+func TestOversize(t *testing.T) {
+	t.Parallel()
+	f := newToolbox().serve(t, stateful)
+	h := newTestHost(t, config("box", stateful, f))
+	b := toolsOf(t, h, "box").Bind(nil)
+	f.on(func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+		if !isMethod(body, "tools/call") {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		block := make([]byte, 1<<20)
+		for range 100 {
+			if _, err := w.Write(block); err != nil {
+				break
+			}
+		}
+		return true
+	})
+	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, "larger than 32 MiB") {
+		t.Errorf("%+v", res)
+	}
+	if n := f.count("initialize"); n != 1 {
+		t.Errorf("%d sessions", n)
 	}
 }
 

@@ -1,0 +1,26 @@
+package mcp
+
+import "testing"
+
+func TestHints(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, config("box", stateful, newToolbox().serve(t, stateful)))
+	b := toolsOf(t, h, "box").Bind(nil)
+	for name, want := range map[string]bool{"box__pure": true, "box__echo": false, "nothing": false} {
+		if readOnly, repeatable := b.Hints(name); readOnly != want || repeatable != want {
+			t.Errorf("%s: %v, %v", name, readOnly, repeatable)
+		}
+	}
+}
+
+func TestOwns(t *testing.T) {
+	servers := []string{"files", "knowledge base"}
+	for name, want := range map[string]bool{
+		"files__x": true, "files__": true, "knowledge_base__y": true, "mcp_resource__s__n": true, "mcp_prompt__s__n": true,
+		"files_x": false, "other__x": false, "x": false, "": false,
+	} {
+		if got := Owns(servers, name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
