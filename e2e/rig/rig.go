@@ -26,6 +26,7 @@ type Options struct {
 	Dir     string // where the configuration files go; the caller removes it
 
 	Config   string // YAML of the service without listen and envoy: servers, clients, limits
+	Replicas int    // services behind the one Envoy, taken in turn; less than 2: one
 	FailOpen bool   // requests go on while the service is down
 
 	Brain   llm.Brain // the scripted LLM; nil if BaseURL is set
@@ -46,14 +47,15 @@ type Rig struct {
 	EnvoyAdmin string // Envoy's admin URL
 	ConfigFile string
 	LLM        *llm.Server // nil where Options.BaseURL is set
-	Service    *Process
+	Service    *Process    // of the first replica
+	Replicas   []*Replica  // all services
 	Envoy      *Process
 
 	options Options
 	ports   ports
 }
 
-type ports struct{ main, loop, egress, envoyAdmin, extProc, admin string }
+type ports struct{ main, loop, egress, envoyAdmin string }
 
 // Start starts everything and returns when it is ready. On an error nothing is left running.
 func Start(ctx context.Context, o Options) (*Rig, error) {
@@ -68,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Rig, error) {
 }
 
 func startOnce(ctx context.Context, o Options) (_ *Rig, err error) {
-	r := &Rig{options: o, ConfigFile: filepath.Join(o.Dir, "config.yaml")}
+	r := &Rig{options: o}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -86,32 +88,45 @@ func startOnce(ctx context.Context, o Options) (_ *Rig, err error) {
 	if err := r.WriteConfig(o.Config); err != nil {
 		return nil, err
 	}
-	if err := r.launchService(); err != nil {
-		return nil, err
+	for _, replica := range r.Replicas {
+		if err := replica.launch(); err != nil {
+			return nil, err
+		}
 	}
+	r.Service = r.Replicas[0].Process
 	if err := r.startEnvoy(ctx); err != nil {
 		return nil, err
 	}
 	// Last: the service is ready when its MCP servers are, and it reaches those of HTTP through Envoy.
-	return r, r.serviceReady(ctx)
+	for _, replica := range r.Replicas {
+		if err := replica.ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 func (r *Rig) choosePorts() error {
-	free, err := FreePorts(6)
+	const shared = 4 // all others are the replicas', two each
+	replicas := max(1, r.options.Replicas)
+	free, err := FreePorts(shared + 2*replicas)
 	if err != nil {
 		return err
 	}
-	r.ports = ports{free[0], free[1], free[2], free[3], free[4], free[5]}
+	r.ports = ports{free[0], free[1], free[2], free[3]}
 	if r.options.Main != "" {
 		r.ports.main = r.options.Main
 	}
 	r.URL = "http://" + r.ports.main
 	r.EnvoyAdmin = "http://" + r.ports.envoyAdmin
-	r.Admin = "http://" + r.ports.admin
+	for i := range replicas {
+		r.Replicas = append(r.Replicas, r.newReplica(i, free[shared+2*i], free[shared+2*i+1]))
+	}
+	r.Admin, r.ConfigFile = r.Replicas[0].Admin, r.Replicas[0].ConfigFile
 	return nil
 }
 
-// WriteConfig writes the service's configuration file: this YAML, with the rig's addresses and the LLM's added.
+// WriteConfig writes each replica's configuration file: this YAML, with the rig's addresses and the LLM's added.
 func (r *Rig) WriteConfig(config string) error {
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(config), &all); err != nil {
@@ -120,7 +135,6 @@ func (r *Rig) WriteConfig(config string) error {
 	if all == nil {
 		all = map[string]any{}
 	}
-	all["listen"] = map[string]any{"ext_proc": r.ports.extProc, "admin": r.ports.admin}
 	all["llm"] = map[string]any{"loop_url": "http://" + r.ports.loop, "base_url": r.options.BaseURL}
 	envoy, _ := all["envoy"].(map[string]any) // absent: nil
 	if envoy == nil {
@@ -138,37 +152,27 @@ func (r *Rig) WriteConfig(config string) error {
 		envoy["failure_mode_allow"] = true
 	}
 	all["envoy"] = envoy
-	data, err := yaml.Marshal(all)
-	if err != nil {
-		return err
+	for _, replica := range r.Replicas {
+		all["listen"] = map[string]any{"ext_proc": replica.extProc, "admin": replica.admin}
+		data, err := yaml.Marshal(all)
+		if err != nil {
+			return err
+		}
+		if err := replica.write(string(data)); err != nil {
+			return err
+		}
 	}
-	return r.WriteRaw(string(data))
+	return nil
 }
 
-// WriteRaw puts exactly this text into the configuration file, in one step as editors and ConfigMaps do.
-func (r *Rig) WriteRaw(text string) error {
-	temporary := r.ConfigFile + ".new"
-	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, r.ConfigFile)
-}
+// WriteRaw puts exactly this text into the first replica's configuration file.
+func (r *Rig) WriteRaw(text string) error { return r.Replicas[0].write(text) }
 
-// StartService starts the service, again if it was stopped, and waits until it is ready.
+// StartService starts the first replica's service, again if it was stopped, and waits until it is ready.
 func (r *Rig) StartService(ctx context.Context) error {
-	if err := r.launchService(); err != nil {
-		return err
-	}
-	return r.serviceReady(ctx)
-}
-
-func (r *Rig) launchService() (err error) {
-	r.Service, err = StartProcess("mcp-via-llm", nil, r.options.Service, "serve", "--config", r.ConfigFile)
+	err := r.Replicas[0].Start(ctx)
+	r.Service = r.Replicas[0].Process
 	return err
-}
-
-func (r *Rig) serviceReady(ctx context.Context) error {
-	return waitReady(ctx, r.Service, r.Admin+"/readyz")
 }
 
 func (r *Rig) startEnvoy(ctx context.Context) error {
@@ -198,15 +202,22 @@ func (r *Rig) bootstrap(ctx context.Context) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("envoy-config: %w", err)
 	}
-	if r.options.Edit == nil {
+	if r.options.Edit == nil && len(r.Replicas) == 1 {
 		return out, nil
 	}
 	var parsed map[string]any
 	if err := yaml.Unmarshal(out, &parsed); err != nil {
 		return nil, fmt.Errorf("envoy-config printed no YAML: %w", err)
 	}
-	if err := r.options.Edit(parsed); err != nil {
-		return nil, err
+	for _, replica := range r.Replicas[1:] {
+		if err := replica.join(parsed); err != nil {
+			return nil, err
+		}
+	}
+	if r.options.Edit != nil {
+		if err := r.options.Edit(parsed); err != nil {
+			return nil, err
+		}
 	}
 	return yaml.Marshal(parsed)
 }
@@ -219,8 +230,10 @@ func (r *Rig) Close() error {
 	if r.Envoy != nil {
 		failed = append(failed, r.Envoy.Stop(grace))
 	}
-	if r.Service != nil {
-		failed = append(failed, r.Service.Stop(grace))
+	for _, replica := range r.Replicas {
+		if replica.Process != nil {
+			failed = append(failed, replica.Process.Stop(grace))
+		}
 	}
 	if r.LLM != nil {
 		failed = append(failed, r.LLM.Close())
@@ -231,7 +244,11 @@ func (r *Rig) Close() error {
 // Logs is what the processes printed, for showing after a failure.
 func (r *Rig) Logs() string {
 	var out string
-	for _, p := range []*Process{r.Service, r.Envoy} {
+	processes := []*Process{r.Envoy}
+	for _, replica := range r.Replicas {
+		processes = append(processes, replica.Process)
+	}
+	for _, p := range processes {
 		if p != nil {
 			out += fmt.Sprintf("--- %s printed:\n%s\n", p.Name, p.Log())
 		}
