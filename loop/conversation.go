@@ -22,19 +22,60 @@ type conversation struct {
 }
 
 func newConversation(scope string, messages []chat.Message) *conversation {
-	c := &conversation{messages: messages, root: sha256.Sum256([]byte(scope))}
-	last := c.root
-	for _, m := range messages {
-		if !m.System() {
-			last = link(last, m)
-		}
-		c.links = append(c.links, last)
-	}
+	c := &conversation{messages: messages, root: sha256.Sum256([]byte(scope)), links: make([][sha256.Size]byte, len(messages))}
+	c.chain(0, c.root)
 	return c
 }
 
+// chain computes the links of messages from place i on.
+func (c *conversation) chain(i int, last [sha256.Size]byte) {
+	for ; i < len(c.messages); i++ {
+		last = link(last, c.messages[i])
+		c.links[i] = last
+	}
+}
+
 func link(before [sha256.Size]byte, m chat.Message) [sha256.Size]byte {
+	if m.System() {
+		return before
+	}
 	return sha256.Sum256(append(before[:], m.Canonical()...))
+}
+
+// local names message i by the turn alone that it ended: the messages from the
+// user's on. A client that has cut off older messages is recognised by it. It is
+// "" if the turn's beginning was cut off too.
+func (c *conversation) local(i int) string { return c.turnEnding(c.messages[:i+1]) }
+
+// nextLocal is local for a reply to the request.
+func (c *conversation) nextLocal(reply chat.Message) string {
+	return c.turnEnding(append(c.messages[:len(c.messages):len(c.messages)], reply))
+}
+
+func (c *conversation) turnEnding(messages []chat.Message) string {
+	for begin := len(messages) - 2; begin >= 0; begin-- {
+		if messages[begin].Role != "user" {
+			continue
+		}
+		last := sha256.Sum256(append(c.root[:], "one turn"...))
+		for _, m := range messages[begin:] {
+			last = link(last, m)
+		}
+		return hex.EncodeToString(last[:])
+	}
+	return ""
+}
+
+// rebase takes message i for the one with the given anchor in a longer
+// conversation, of which the client has cut off the beginning.
+func (c *conversation) rebase(i int, anchor string) error {
+	raw, err := hex.DecodeString(anchor)
+	if err != nil || len(raw) != sha256.Size {
+		return fmt.Errorf("not an anchor: %q", anchor)
+	}
+	c.links[i] = [sha256.Size]byte(raw)
+	c.chain(i+1, c.links[i])
+	return nil
 }
 
 // anchor names the record of message i and all that was visible before it.

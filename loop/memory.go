@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,13 +87,31 @@ func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record,
 	if len(replies) == 0 {
 		return nil, nil
 	}
-	keys := make([]string, len(replies))
+	first := firstWhole(c, replies)
+	keys := make([]string, len(replies), len(replies)+1)
 	for i, at := range replies {
 		keys[i] = turnKey(c.anchor(at))
+	}
+	if first >= 0 {
+		keys = append(keys, localKey(c.local(first)))
 	}
 	found, err := s.load(ctx, keys...)
 	if err != nil {
 		return nil, err
+	}
+	if first >= 0 {
+		anchor := uniqueAnchor(found[len(replies)])
+		if found = found[:len(replies)]; noneOf(found) && anchor != "" && anchor != c.anchor(first) {
+			if err := c.rebase(first, anchor); err != nil {
+				return nil, err
+			}
+			for i, at := range replies {
+				keys[i] = turnKey(c.anchor(at))
+			}
+			if found, err = s.load(ctx, keys[:len(replies)]...); err != nil {
+				return nil, err
+			}
+		}
 	}
 	out, last := map[int]*record{}, replies[len(replies)-1]
 	for i, fields := range found {
@@ -124,6 +141,48 @@ func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record,
 	return out, nil
 }
 
+// firstWhole is the place of the first reply whose turn is in the request from
+// its beginning; -1 if there is none.
+func firstWhole(c *conversation, replies []int) int {
+	for _, at := range replies {
+		if c.local(at) != "" {
+			return at
+		}
+	}
+	return -1
+}
+
+func noneOf(found []sessions.Fields) bool {
+	for _, fields := range found {
+		if fields != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// sign notes where in its conversation a turn stands, for clients that cut off
+// what was before. Where the same turn stands in two places none is known by it.
+func (s *session) sign(ctx context.Context, local, anchor string) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	actual, err := s.store.Settle(ctx, s.scope, localKey(local), anchorField, []byte(anchor), s.ttl)
+	if err == nil && string(actual) != anchor {
+		err = s.store.Put(ctx, s.scope, localKey(local), sessions.Fields{ambiguousField: []byte("1")}, s.ttl)
+	}
+	if err != nil {
+		s.log.Debug("a turn will not be found in a history that is cut off", "err", err)
+	}
+}
+
+// uniqueAnchor reads what sign has noted; "" if that is nothing or not unique.
+func uniqueAnchor(fields sessions.Fields) string {
+	if fields[ambiguousField] != nil {
+		return ""
+	}
+	return string(fields[anchorField])
+}
+
 // expired finds what is left of a mixed turn whose record is gone: its calls, and
 // no results.
 func (s *session) expired(ctx context.Context, anchor string) (*record, error) {
@@ -150,185 +209,6 @@ func (s *session) keep(ctx context.Context, anchor string, r *record) error {
 	return s.store.Put(ctx, s.scope, turnKey(anchor), fields, s.ttl)
 }
 
-// pend stores the record of a mixed turn and starts its hidden calls. They go on
-// when the turn has ended, for as long as the record may live.
-func (s *session) pend(ctx context.Context, anchor string, r *record, run func(context.Context, heldCall) Result) error {
-	r.attempt = rand.Text()
-	owner := rand.Text()
-	lease, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
-	if _, err := s.store.Acquire(lease, s.scope, leaseName(r.attempt), owner, leaseTTL); err != nil {
-		return err
-	}
-	if err := s.keep(ctx, anchor, r); err != nil {
-		return err
-	}
-	s.bury(ctx, anchor, r)
-	s.event(EventPending)
-	background, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), s.ttl, errors.New("the record of the mixed turn has expired"))
-	unhook := context.AfterFunc(s.ctx, stop)
-	s.running.Go(func() {
-		defer stop()
-		defer unhook()
-		s.execute(background, anchor, owner, r, r.missing(), run)
-	})
-	return nil
-}
-
-// bury keeps what tells of a mixed turn after its record has expired.
-func (s *session) bury(ctx context.Context, anchor string, r *record) {
-	fields, err := encodeRecord(r)
-	if err == nil {
-		err = s.store.Put(ctx, s.scope, graveKey(anchor), fields, 2*s.ttl)
-	}
-	if err != nil {
-		s.log.Warn("a mixed turn will not be known as expired", "err", err)
-	}
-}
-
-// execute runs calls of a record and stores each result as it comes. A record
-// that is gone, or a lease that somebody else has, ends the calls.
-func (s *session) execute(ctx context.Context, anchor, owner string, r *record, places []int, run func(context.Context, heldCall) Result) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var beat sync.WaitGroup
-	beat.Go(func() { s.beat(ctx, cancel, anchor, owner, r.attempt) })
-	var calls sync.WaitGroup
-	for _, i := range places {
-		calls.Go(func() {
-			result := run(ctx, r.calls[i])
-			if ctx.Err() != nil && result.Outcome == "cancelled" {
-				return // whoever goes on decides what became of it
-			}
-			s.settle(anchor, r, i, result)
-		})
-	}
-	calls.Wait()
-	cancel(nil)
-	beat.Wait()
-	// What protects the result must not end with the turn: a resume waits for it.
-	release, done := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
-	defer done()
-	if err := s.store.Release(release, s.scope, leaseName(r.attempt), owner); err != nil {
-		s.log.Debug("a lease was not given back and will lapse", "err", err)
-	}
-}
-
-// settle stores the result of one hidden call, trying again for as long as a
-// store that restarts may need.
-func (s *session) settle(anchor string, r *record, place int, result Result) {
-	fields, err := encodeResult(r.attempt, place, result)
-	for try := 0; err == nil && try < settleTries; try++ {
-		if try > 0 {
-			select {
-			case <-time.After(time.Second):
-			case <-s.ctx.Done():
-				return
-			}
-		}
-		var there bool
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Second)
-		there, err = s.store.Update(ctx, s.scope, turnKey(anchor), fields, s.ttl)
-		cancel()
-		if err == nil {
-			if !there {
-				s.log.Debug("a result came after its record was gone")
-			}
-			return
-		}
-		err = nil
-	}
-	s.log.Warn("the result of a mixed turn's call could not be stored", "tool", r.calls[place].name)
-}
-
-const settleTries = 30
-
-// beat renews the lease until ctx ends. When the record or the lease is lost it
-// cancels the calls.
-func (s *session) beat(ctx context.Context, cancel context.CancelCauseFunc, anchor, owner, attempt string) {
-	ticker := time.NewTicker(heartbeat)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		held, err := s.store.Renew(ctx, s.scope, leaseName(attempt), owner, leaseTTL)
-		if err == nil && !held {
-			cancel(errors.New("another replica has taken the calls over"))
-			return
-		}
-		found, err := s.store.Load(ctx, s.scope, 0, turnKey(anchor)) // looking on does not make it live longer
-		if err == nil && found[0] == nil {
-			cancel(errors.New("the record of the mixed turn is gone"))
-			return
-		}
-	}
-}
-
-// await waits until all hidden calls of a record have results. Calls of a replica
-// that is gone are run again where that does no harm; of the others the model is
-// told that nobody knows.
-func (s *session) await(ctx context.Context, anchor string, r *record, run func(context.Context, heldCall) Result) error {
-	if len(r.missing()) == 0 {
-		return nil
-	}
-	changed, stop := s.store.Watch(s.scope, turnKey(anchor))
-	defer stop()
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for {
-		found, err := s.load(ctx, turnKey(anchor))
-		if err != nil {
-			return err
-		}
-		if found[0] == nil {
-			s.event(EventExpired)
-			return nil
-		}
-		if r.take(found[0]); len(r.missing()) == 0 {
-			s.event(EventResumed)
-			return nil
-		}
-		if err := s.takeOver(ctx, anchor, r, run); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		case <-poll.C:
-		}
-	}
-}
-
-// takeOver does nothing as long as the record's calls have an owner.
-func (s *session) takeOver(ctx context.Context, anchor string, r *record, run func(context.Context, heldCall) Result) error {
-	owner := rand.Text()
-	got, err := s.store.Acquire(ctx, s.scope, leaseName(r.attempt), owner, leaseTTL)
-	if err != nil || !got {
-		return err
-	}
-	found, err := s.load(ctx, turnKey(anchor)) // the last owner may just have finished
-	if err != nil || found[0] == nil {
-		return err
-	}
-	r.take(found[0])
-	var again []int
-	for _, i := range r.missing() {
-		if r.calls[i].repeatable {
-			again = append(again, i)
-			continue
-		}
-		r.results[i] = Result{Text: noticeUnknown, Outcome: "unknown"}
-		s.settle(anchor, r, i, r.results[i])
-	}
-	s.event(EventTakenOver)
-	s.execute(ctx, anchor, owner, r, again, run)
-	return nil
-}
-
 func (s *session) load(ctx context.Context, keys ...string) ([]sessions.Fields, error) {
 	found, err := s.store.Load(ctx, s.scope, s.ttl, keys...)
 	if err == nil && len(found) != len(keys) {
@@ -337,6 +217,12 @@ func (s *session) load(ctx context.Context, keys ...string) ([]sessions.Fields, 
 	return found, err
 }
 
+const (
+	anchorField    = "anchor"
+	ambiguousField = "ambiguous"
+)
+
+func localKey(local string) string    { return "l:" + local }
 func turnKey(anchor string) string    { return "t:" + anchor }
 func graveKey(anchor string) string   { return "x:" + anchor }
 func leaseName(attempt string) string { return "o:" + attempt }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
@@ -76,6 +77,19 @@ func (t *turn) unfold(ctx context.Context) error {
 	}
 	t.rec.report.Recalled = len(places)
 	return nil
+}
+
+// sign lets the turn be found in a history that its client has cut off. That is
+// done while the end of the answer goes out; wait for it before the turn is over.
+func (t *turn) sign(ctx context.Context, own []chat.Call) (wait func()) {
+	reply := chat.Visible(t.text, own)
+	local, anchor := t.conv.nextLocal(reply), t.conv.next(reply)
+	if local == "" {
+		return func() {}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { t.session.sign(ctx, local, anchor) })
+	return wg.Wait
 }
 
 // keep stores what the model saw in a turn that ends, if that is more than the

@@ -122,9 +122,11 @@ func (t *turn) loop(ctx context.Context) error {
 		hidden, own := t.split(reply.Calls)
 		switch {
 		case len(hidden) == 0 || last || reply.CutShort():
+			defer t.sign(ctx, own)()
 			t.keep(ctx, reply, own)
 			return t.finish(reply, own, last)
 		case len(own) > 0:
+			defer t.sign(ctx, own)()
 			t.pend(ctx, reply, own)
 			return t.finish(reply, own, last)
 		}
