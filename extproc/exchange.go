@@ -16,14 +16,21 @@ var (
 	ErrDraining = errors.New("extproc: the service is shutting down")
 	// ErrClientGone is the cause of a request context whose stream Envoy ended:
 	// the client left, the upstream broke, or a time limit of Envoy's ran out.
-	ErrClientGone = errors.New("extproc: Envoy ended the exchange")
+	ErrClientGone error = gone("extproc: Envoy ended the exchange")
 	// ErrEnvoyAnswered is the cause when Envoy answered a held request itself.
-	ErrEnvoyAnswered = errors.New("extproc: Envoy answered the request itself")
+	ErrEnvoyAnswered error = gone("extproc: Envoy answered the request itself")
 
 	errFinished = errors.New("extproc: the exchange is over")
 	errAborted  = errors.New("extproc: the handler gave the answer up")
 	errTooLarge = fmt.Errorf("extproc: over %d bytes of an answer that Envoy must get whole", wholeLimit)
 )
+
+// gone is why nobody waits for the answer any more. It is context.Canceled, as a
+// client's disconnect is under net/http.
+type gone string
+
+func (g gone) Error() string        { return string(g) }
+func (g gone) Is(target error) bool { return target == context.Canceled }
 
 // stream is the part of the gRPC server stream that an exchange uses.
 type stream interface {
