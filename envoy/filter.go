@@ -32,10 +32,10 @@ func (b *builder) filter() *hcmv3.HttpFilter {
 		GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 			EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: ServiceCluster},
 		}},
-		FailureModeAllow:         b.FailOpen,
-		ProcessingMode:           processingMode(b.Mode),
-		AllowModeOverride:        b.Mode == Override,
-		RequestAttributes:        requestAttributes,
+		FailureModeAllow:  b.FailOpen,
+		ProcessingMode:    processingMode(b.Mode),
+		AllowModeOverride: b.Mode == Override,
+		RequestAttributes: requestAttributes,
 		MetadataOptions: &extprocv3.MetadataOptions{ForwardingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{
 			Untyped: []string{jwtMetadata},
 		}},
