@@ -287,3 +287,15 @@ func TestGlob(t *testing.T) {
 		}
 	}
 }
+
+// One data line may be as large as a whole call's arguments.
+func TestLargeArguments(t *testing.T) {
+	for _, size := range []int{70_000, 3_000_000} {
+		arguments := `{"text":"` + strings.Repeat("x", size) + `"}`
+		g := newRig(streamed(asStream(calls("mcp_fs__write", arguments)), 1000), streamed(asStream(says("Written."))))
+		s := read(g.post(question + `,"stream":true}`).Body.String())
+		if made := g.tools.made(); len(made) != 1 || made[0].Arguments != arguments || s.text != "Written." {
+			t.Errorf("%d bytes: %d calls, text %q", size, len(made), s.text)
+		}
+	}
+}
