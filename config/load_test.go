@@ -79,6 +79,7 @@ var problemRows = []struct{ name, text, want string }{
 	{"address", "listen: {ext_proc: localhost}\n", `1: listen.ext_proc: is not an address of the form host:port, such as 127.0.0.1:9002`},
 	{"http without base_url", "listen: {http: '127.0.0.1:0'}\n", `1: listen.http: the mode without Envoy needs llm.base_url, such as http://127.0.0.1:11434/v1`},
 	{"half a certificate", "listen:\n  tls: {cert: a}\n", `2: listen.tls: needs both cert and key`},
+	{"encryption key", "store:\n  encryption_keys: [c2hvcnQ=]\n", `2: store.encryption_keys: cannot be used: invalid argument: encryption key 1 is not 32 bytes in base64`},
 	{"redis URL", "store: {redis: {url: 'http://u:hunter2@h'}}\n", `1: store.redis.url: cannot be used: invalid argument: the Redis URL must have the form redis://user:password@host:port/0, with rediss for TLS, ?master_name=NAME for Sentinel, redis+cluster for a cluster; in a password, / ? # @ : % must be percent-encoded`},
 	{"dialect", "clients: {a: {dialect: opnai}}\n", `1: clients.a.dialect: must be one of: ` + strings.Join(sortedKeys(chat.Dialects), ", ")},
 	{"empty model", "clients: {a: {models: ['']}}\n", `1: clients.a.models[0]: must not be empty; * matches every model`},

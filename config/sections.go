@@ -42,6 +42,10 @@ func (s *Store) setDefaults() {
 
 func (s *Store) validate(r *report, path string) {
 	r.oneOf(join(path, "on_error"), s.OnError, OnErrorFail, OnErrorDegrade)
+	if _, err := sessions.NewCodec(s.EncryptionKeys); err != nil {
+		r.add(join(path, "encryption_keys"), "cannot be used: %v", err)
+		return
+	}
 	if s.Redis == nil {
 		return
 	}
