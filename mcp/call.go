@@ -141,13 +141,14 @@ func (c *conn) describe(ctx context.Context, as string, got answer, err error) e
 	switch {
 	case errors.As(err, &already):
 		return already
-	case got.rpc != nil:
-		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: server error: %s (code %d)",
-			as, cutText(got.rpc.Message, maxErrorText), got.rpc.Code)}
+	// Before the server's error, which may be its answer to the cancellation.
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &callError{OutcomeTimeout, fmt.Sprintf("%s did not answer in time and was cancelled. %s", as, unknown)}
 	case ctx.Err() != nil:
 		return &callError{OutcomeCancelled, fmt.Sprintf("%s was cancelled. %s", as, unknown)}
+	case got.rpc != nil:
+		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: server error: %s (code %d)",
+			as, cutText(got.rpc.Message, maxErrorText), got.rpc.Code)}
 	case got.odd != "":
 		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s. %s", as, got.odd, unknown)}
 	case got.status != 0:

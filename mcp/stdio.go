@@ -60,10 +60,10 @@ func (t *stdioTransport) failure() error {
 	if t.conn.oversize.Load() {
 		return errMessageTooLarge
 	}
-	if !isClosed(t.conn.eof) {
+	if !isClosed(t.conn.eof) && !t.conn.broken.Load() {
 		return nil
 	}
-	timer := time.NewTimer(reapTimeout) // its stdout ends a moment before a process
+	timer := time.NewTimer(reapTimeout) // its pipes end a moment before a process
 	defer timer.Stop()
 	select {
 	case <-t.child.ended:
@@ -85,6 +85,7 @@ type stdioConn struct {
 	incoming chan jsonrpc.Message
 	eof      chan struct{} // closed after the last message
 	oversize atomic.Bool
+	broken   atomic.Bool // a write failed
 
 	asked  sync.Once // server/discover was sent
 	answer sync.Once
@@ -128,6 +129,7 @@ func (c *stdioConn) Write(_ context.Context, msg jsonrpc.Message) error {
 	_, err = c.child.stdin.Write(append(data, '\n'))
 	c.writing.Unlock()
 	if err != nil {
+		c.broken.Store(true)
 		c.child.kill() // half a message may be in the pipe
 		return err
 	}
