@@ -92,7 +92,7 @@ func start(t *testing.T, s setup) *world {
 	if s.client == "" {
 		s.client = "max_iterations: 10"
 	}
-	config := fmt.Sprintf("store: {redis: {url: %q}%s}\nservers: {shop: {url: %q, optional: false}}\nclients: {default: {%s}}\ndrain_timeout: 5s\n",
+	config := fmt.Sprintf("store: {redis: {url: %q}%s}\nservers: {shop: {url: %q, optional: false}}\nclients: {default: {%s}}\ndrain_timeout: 3s\n",
 		w.redis.URL, s.store, w.shop.url, s.client)
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()

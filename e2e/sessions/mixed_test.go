@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -210,4 +211,25 @@ func TestNeverShared(t *testing.T) {
 	if !w.model.of(stranger).degraded {
 		t.Errorf("a stranger got hidden history:\n%s", strings.Join(w.model.of(stranger).last, "\n"))
 	}
+}
+
+// busy is the replica that has a journal open, where there is only one in the world.
+func (w *world) busy(t *testing.T) int {
+	t.Helper()
+	for i, replica := range w.Replicas {
+		response, err := http.Get(replica.Admin + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), `mcp_via_llm_store_duration_seconds_count{operation="add"`) {
+			return i
+		}
+	}
+	t.Fatal("no replica has a journal")
+	return 0
 }
