@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -14,11 +16,10 @@ type Message struct {
 	Role    string
 	CallIDs []string // of an assistant message's tool calls
 	CallID  string   // of the call that a tool message answers
-	Text    string   // its text, white space normalised
 	Raw     string   // as the client sent it
 
-	calls gjson.Result
-	at    int // where Raw stands in the request
+	content, calls gjson.Result
+	at             int // where Raw stands in the request
 }
 
 // Messages reads the request's messages.
@@ -37,43 +38,36 @@ func (r *Request) Messages() []Message {
 func ReadMessage(raw string) Message { return readMessage(gjson.Parse(raw)) }
 
 func readMessage(v gjson.Result) Message {
-	m := Message{Role: v.Get("role").String(), CallID: v.Get("tool_call_id").String(), Raw: v.Raw, calls: v.Get("tool_calls")}
+	m := Message{Raw: v.Raw}
+	v.ForEach(func(key, value gjson.Result) bool {
+		switch key.String() {
+		case "role":
+			m.Role = value.String()
+		case "content":
+			m.content = value
+		case "tool_call_id":
+			m.CallID = value.String()
+		case "tool_calls":
+			m.calls = value
+		}
+		return true
+	})
 	for _, c := range m.calls.Array() {
 		m.CallIDs = append(m.CallIDs, c.Get("id").String())
 	}
-	m.Text = contentText(v.Get("content"))
 	return m
 }
 
-// System says whether the message instructs rather than speaks. Instructions may
-// change from turn to turn, so no conversation is recognised by them.
-func (m Message) System() bool { return m.Role == "system" || m.Role == "developer" }
+// Text is the message's text with single spaces between its words. Parts that are
+// not text count by their JSON.
+func (m Message) Text() string { return NormalText(m.plainText()) }
 
-// Canonical is a form of the message that stays the same when a client sends it
-// again, whatever it does to the spelling: null members come and go, content is
-// a string or a list of parts, white space changes, arguments are encoded anew,
-// and the text beside tool calls is dropped.
-func (m Message) Canonical() []byte {
-	b := append([]byte(m.Role), 0)
-	if len(m.CallIDs) > 0 {
-		for _, c := range m.calls.Array() {
-			for _, part := range []string{c.Get("id").String(), c.Get("function.name").String(), canonicalJSON(c.Get("function.arguments").String())} {
-				b = append(append(b, part...), 0)
-			}
-		}
-		return b
-	}
-	return append(append(append(b, m.CallID...), 0), m.Text...)
-}
-
-// contentText is the text of a message's content with single spaces between its
-// words. Parts that are not text count by their JSON.
-func contentText(v gjson.Result) string {
-	if !v.IsArray() {
-		return NormalText(v.String())
+func (m Message) plainText() string {
+	if !m.content.IsArray() {
+		return m.content.String()
 	}
 	var parts []string
-	for _, p := range v.Array() {
+	for _, p := range m.content.Array() {
 		switch {
 		case p.Get("text").Type == gjson.String:
 			parts = append(parts, p.Get("text").String())
@@ -83,11 +77,65 @@ func contentText(v gjson.Result) string {
 			parts = append(parts, canonicalJSON(p.Raw))
 		}
 	}
-	return NormalText(strings.Join(parts, " "))
+	return strings.Join(parts, " ")
+}
+
+// System says whether the message instructs rather than speaks. Instructions may
+// change from turn to turn, so no conversation is recognised by them.
+func (m Message) System() bool { return m.Role == "system" || m.Role == "developer" }
+
+// AppendCanonical appends a form of the message that stays the same when a client
+// sends it again, whatever it does to the spelling: null members come and go,
+// content is a string or a list of parts, white space changes, arguments are
+// encoded anew, and the text beside tool calls is dropped.
+func (m Message) AppendCanonical(b []byte) []byte {
+	b = append(append(b, m.Role...), 0)
+	if len(m.CallIDs) > 0 {
+		for _, c := range m.calls.Array() {
+			for _, part := range []string{c.Get("id").String(), c.Get("function.name").String(), canonicalJSON(c.Get("function.arguments").String())} {
+				b = append(append(b, part...), 0)
+			}
+		}
+		return b
+	}
+	return appendNormal(append(append(b, m.CallID...), 0), m.plainText())
 }
 
 // NormalText puts single spaces between the words of a text.
-func NormalText(s string) string { return strings.Join(strings.Fields(s), " ") }
+func NormalText(s string) string { return string(appendNormal(nil, s)) }
+
+// appendNormal appends a text with single spaces between its words.
+func appendNormal(b []byte, s string) []byte {
+	begin := len(b)
+	for i := 0; i < len(s); {
+		start := i
+		for i < len(s) {
+			if c := s[i]; c > ' ' && c < utf8.RuneSelf {
+				i++
+				continue
+			}
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if unicode.IsSpace(r) {
+				break
+			}
+			i += size
+		}
+		if i > start {
+			if len(b) > begin {
+				b = append(b, ' ')
+			}
+			b = append(b, s[start:i]...)
+		}
+		for i < len(s) {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if !unicode.IsSpace(r) {
+				break
+			}
+			i += size
+		}
+	}
+	return b
+}
 
 // canonicalJSON sorts members and unifies white space and escapes; numbers stay
 // as they are written. What is not JSON is only trimmed.

@@ -22,16 +22,16 @@ func TestCanonical(t *testing.T) {
 		call("1", `{"a":1`, ""), `{"role":"tool","tool_call_id":"2","content":"x"}`, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"y","detail":"low"}}]}`}
 	seen := map[string]string{}
 	for _, group := range same {
-		first := string(ReadMessage(group[0]).Canonical())
+		first := string(ReadMessage(group[0]).AppendCanonical(nil))
 		for _, m := range group {
-			if got := string(ReadMessage(m).Canonical()); got != first {
+			if got := string(ReadMessage(m).AppendCanonical(nil)); got != first {
 				t.Errorf("%s is %q, but %s is %q", group[0], first, m, got)
 			}
 		}
 		seen[first] = group[0]
 	}
 	for _, m := range others {
-		got := string(ReadMessage(m).Canonical())
+		got := string(ReadMessage(m).AppendCanonical(nil))
 		if other, taken := seen[got]; taken {
 			t.Errorf("%s and %s have the same form", other, m)
 		}
@@ -53,7 +53,15 @@ func TestReplace(t *testing.T) {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
 	}
-	if m := parse(t, `{"messages":[{"role":"assistant","content":"hi","tool_calls":[{"id":"1"},{"id":"2"}]},{"role":"developer"}]}`).Messages(); strings.Join(m[0].CallIDs, ",") != "1,2" || m[0].Text != "hi" || m[0].System() || !m[1].System() {
+	if m := parse(t, `{"messages":[{"role":"assistant","content":"hi","tool_calls":[{"id":"1"},{"id":"2"}]},{"role":"developer"}]}`).Messages(); strings.Join(m[0].CallIDs, ",") != "1,2" || m[0].Text() != "hi" || m[0].System() || !m[1].System() {
 		t.Errorf("%+v", m)
+	}
+}
+
+func TestNormalText(t *testing.T) {
+	for in, want := range map[string]string{"": "", " ": "", "a": "a", "a b": "a b", " a": "a", "a ": "a", "a  b": "a b", "a\tb\nc": "a b c", "é  ü": "é ü", "a\u00a0b": "a b", "\x00": "\x00"} {
+		if got := NormalText(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
 	}
 }

@@ -53,11 +53,14 @@ func (h *handler) bodyError(err error) *chat.Error {
 
 var errTooLarge = errors.New("larger than the limit")
 
+// maxHint is what a declared length makes readAll set aside before anything came.
+const maxHint = 1 << 20
+
 // readAll reads at most limit bytes; more is errTooLarge. The size is a hint.
 func readAll(r io.Reader, limit, size int64) ([]byte, error) {
 	var b bytes.Buffer
-	if size > 0 && size <= limit {
-		b.Grow(int(size) + bytes.MinRead)
+	if size > 0 {
+		b.Grow(int(min(size, limit, maxHint)) + bytes.MinRead)
 	}
 	n, err := b.ReadFrom(io.LimitReader(r, limit+1))
 	if err == nil && n > limit {

@@ -19,6 +19,7 @@ type conversation struct {
 	messages []chat.Message
 	links    [][sha256.Size]byte // links[i] stands for the scope and messages 0 … i
 	root     [sha256.Size]byte
+	buf      []byte
 }
 
 func newConversation(scope string, messages []chat.Message) *conversation {
@@ -30,16 +31,17 @@ func newConversation(scope string, messages []chat.Message) *conversation {
 // chain computes the links of messages from place i on.
 func (c *conversation) chain(i int, last [sha256.Size]byte) {
 	for ; i < len(c.messages); i++ {
-		last = link(last, c.messages[i])
+		last = c.link(last, c.messages[i])
 		c.links[i] = last
 	}
 }
 
-func link(before [sha256.Size]byte, m chat.Message) [sha256.Size]byte {
+func (c *conversation) link(before [sha256.Size]byte, m chat.Message) [sha256.Size]byte {
 	if m.System() {
 		return before
 	}
-	return sha256.Sum256(append(before[:], m.Canonical()...))
+	c.buf = m.AppendCanonical(append(c.buf[:0], before[:]...))
+	return sha256.Sum256(c.buf)
 }
 
 // local names message i by the turn alone that it ended: the messages from the
@@ -59,7 +61,7 @@ func (c *conversation) turnEnding(messages []chat.Message) string {
 		}
 		last := sha256.Sum256(append(c.root[:], "one turn"...))
 		for _, m := range messages[begin:] {
-			last = link(last, m)
+			last = c.link(last, m)
 		}
 		return hex.EncodeToString(last[:])
 	}
@@ -95,7 +97,7 @@ func (c *conversation) next(reply chat.Message) string {
 	if len(c.links) > 0 {
 		last = c.links[len(c.links)-1]
 	}
-	sum := link(last, reply)
+	sum := c.link(last, reply)
 	return hex.EncodeToString(sum[:])
 }
 

@@ -17,6 +17,9 @@ var errLoopTimeout = errors.New("the turn took longer than its loop timeout")
 // retryHeader stops the official SDKs' own retries (openai-python, openai-node).
 const retryHeader = "X-Should-Retry"
 
+// retryCountHeader is how often the official SDKs have sent a request before.
+const retryCountHeader = "X-Stainless-Retry-Count"
+
 var unreachable = &chat.Error{Status: http.StatusBadGateway, Type: "server_error", Code: "upstream_unreachable",
 	Message: "The model's provider could not be reached."}
 

@@ -22,6 +22,8 @@ type journal struct {
 	owner   string
 	abort   context.CancelCauseFunc
 
+	patient bool // the client says that it sent this request before
+
 	rounds []journalRound // what a claimed journal has
 
 	mu   sync.Mutex
@@ -30,7 +32,8 @@ type journal struct {
 	end  func()
 }
 
-// journalRound is a segment whose calls were all hidden, and what became of them.
+// journalRound is a segment with hidden calls, and what became of them. The last
+// one may be that of a mixed turn, whose calls have a record of their own.
 type journalRound struct {
 	message, finish, usage string // of the model's reply
 	results                map[int]Result
@@ -47,44 +50,68 @@ var errTakenOver = errors.New("the same request was sent again and goes on from 
 func (j *journal) key() string   { return "j:" + j.attempt }
 func (j *journal) lease() string { return "a:" + j.attempt }
 
-// claim takes over the journal of a broken attempt, if there is one.
+// claim takes over the journal of a broken attempt, if there is one. A replica
+// that was killed holds its lease for a while: a request that was sent before
+// waits for that, and others begin afresh.
 func (j *journal) claim(ctx context.Context) error {
+	for end := time.Now().Add(leaseTTL + pollEvery); ; {
+		alive, err := j.tryClaim(ctx)
+		if err != nil || len(j.rounds) > 0 || !alive || !j.patient || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// tryClaim says whether other attempts at the request are alive.
+func (j *journal) tryClaim(ctx context.Context) (alive bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	fresh := j.attempt
+	defer func() {
+		if len(j.rounds) == 0 {
+			j.attempt = fresh // never that of somebody else
+		}
+	}()
 	attempts, err := j.s.store.Members(ctx, j.s.scope, j.bag)
 	if err != nil {
-		return err
+		return false, err
 	}
-	fresh := j.attempt
 	for _, attempt := range attempts {
 		j.attempt = attempt
 		// An attempt that lives has its lease; whoever gets it is alone with it.
 		got, err := j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !got {
+			alive = true
 			continue
 		}
 		found, err := j.s.load(ctx, j.key())
 		if err != nil {
-			return err
+			return false, err
 		}
 		rounds, err := decodeJournal(found[0])
 		if err == nil && len(rounds) > 0 {
 			j.rounds = rounds
 			j.begun()
 			j.s.event(EventClaimed)
-			return nil
+			return false, nil
 		}
 		// Nothing to go on from: a turn that ended well, or one that expired.
 		if _, err := j.s.store.Remove(ctx, j.s.scope, j.bag, attempt); err != nil {
-			return err
+			return false, err
 		}
 		if err := j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner); err != nil {
-			return err
+			return false, err
 		}
 	}
-	j.attempt = fresh
-	return nil
+	return alive, nil
 }
 
 // begun says that the journal is in the store, and keeps its lease.

@@ -2,13 +2,16 @@ package loop
 
 import (
 	"context"
+	"crypto/rand"
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 	"sync"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/tidwall/sjson"
 )
 
 var storeAway = &chat.Error{Status: http.StatusServiceUnavailable, Type: "server_error", Code: "store_unavailable",
@@ -123,6 +126,10 @@ func (t *turn) pend(ctx context.Context, reply *chat.Reply, own []chat.Call) {
 		}
 		r.calls = append(r.calls, held)
 	}
+	if t.journal.isLost() { // sent again, this request would start them again
+		t.session.event(EventDegraded)
+		return
+	}
 	if err := t.session.pend(ctx, t.conv.next(chat.Visible(t.text, own)), r, t.runHeld); err != nil {
 		t.forgot(err)
 		return
@@ -141,21 +148,26 @@ func (t *turn) runHeld(ctx context.Context, c heldCall) Result {
 	return t.runCall(ctx, chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments})
 }
 
-// replay goes on from the journal of a broken attempt at the same request.
-func (t *turn) replay(ctx context.Context) error {
-	claim, cancel := context.WithTimeout(ctx, storeTime)
-	err := t.journal.claim(claim)
-	cancel()
-	if err != nil {
+// replay goes on from the journal of a broken attempt at the same request. It
+// says whether that was all: the attempt may have broken when all that was left
+// was to hand the client its calls.
+func (t *turn) replay(ctx context.Context) (ended bool, err error) {
+	if err := t.journal.claim(ctx); err != nil {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		t.h.Log.Warn("the session store is away, a turn begins without looking for a broken attempt", "err", err)
 	}
 	for place, round := range t.journal.rounds {
 		reply, err := t.showAgain(round)
 		if err != nil {
-			return err
+			return false, err
+		}
+		t.text = chat.JoinText(t.text, reply.Text)
+		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
+		t.rec.report.Segments = append(t.rec.report.Segments, SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
+		if _, own := t.split(reply.Calls); len(own) > 0 {
+			return true, t.pendAgain(ctx, reply, own)
 		}
 		for i, call := range reply.Calls {
 			if _, done := round.results[i]; !done {
@@ -165,20 +177,46 @@ func (t *turn) replay(ctx context.Context) error {
 				}
 			}
 		}
-		t.text = chat.JoinText(t.text, reply.Text)
-		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
-		t.rec.report.Segments = append(t.rec.report.Segments, SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
 		if err := t.round(ctx, place, reply, round.results); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// pendAgain ends a mixed turn whose answer the client never had. Its hidden calls
+// are started only if the broken attempt did not come to that.
+func (t *turn) pendAgain(ctx context.Context, reply *chat.Reply, own []chat.Call) error {
+	found, err := t.session.load(ctx, turnKey(t.conv.next(chat.Visible(t.text, own))))
+	if err != nil {
+		return err
+	}
+	if found[0] == nil {
+		t.pend(ctx, reply, own)
+	} else {
+		for _, c := range reply.Calls {
+			if t.tools.Has(c.Name) {
+				t.rec.called = append(t.rec.called, c.Name)
+			}
+		}
+	}
+	if t.req.Stream {
+		t.answer.open(http.Header{})
+		if err := t.showQueued(); err != nil {
 			return err
 		}
 	}
-	return nil
+	t.status = http.StatusOK
+	return t.finish(reply, own, false)
 }
 
 // showAgain gives the client what a broken attempt had of a segment.
 func (t *turn) showAgain(round journalRound) (*chat.Reply, error) {
 	completion := chat.Replayed(round.message, round.finish, round.usage)
 	if !t.req.Stream {
+		for name, value := range map[string]any{"id": "chatcmpl-" + rand.Text(), "created": time.Now().Unix(), "model": t.req.Model} {
+			completion, _ = sjson.Set(completion, name, value) // the journal has none, and a client wants them
+		}
 		return t.whole.Add(completion)
 	}
 	t.relay.Begin()
@@ -189,6 +227,20 @@ func (t *turn) showAgain(round journalRound) (*chat.Reply, error) {
 	if shown != "" {
 		t.queued = append(t.queued, shown)
 	}
-	reply, _, err := t.relay.End()
+	reply, last, err := t.relay.End()
+	if last != "" {
+		t.queued = append(t.queued, last)
+	}
 	return reply, err
+}
+
+// showQueued sends what showAgain has kept until the answer begins.
+func (t *turn) showQueued() error {
+	for _, data := range t.queued {
+		if err := t.answer.event(data); err != nil {
+			return err
+		}
+	}
+	t.queued = nil
+	return nil
 }

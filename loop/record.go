@@ -49,7 +49,7 @@ func (r *record) missing() (at []int) {
 // edited says whether the client changed the text it had seen beside its calls.
 // Many clients drop it; that is no edit.
 func (r *record) edited(visible chat.Message) bool {
-	return len(visible.CallIDs) > 0 && visible.Text != "" && !bytes.Equal(hashText(visible.Text), r.visible)
+	return len(visible.CallIDs) > 0 && visible.Text() != "" && !bytes.Equal(hashText(visible.Text()), r.visible)
 }
 
 func hashText(s string) []byte {

@@ -110,12 +110,9 @@ func contentType(resp *http.Response, name string) bool {
 // readStream relays a streamed answer to the client as it comes.
 func (t *turn) readStream(resp *http.Response) (*chat.Reply, error) {
 	t.answer.open(resp.Header)
-	for _, data := range t.queued {
-		if err := t.answer.event(data); err != nil {
-			return nil, err
-		}
+	if err := t.showQueued(); err != nil {
+		return nil, err
 	}
-	t.queued = nil
 	t.relay.Begin()
 	if contentType(resp, "json") {
 		if err := t.oneChunk(resp.Body); err != nil {

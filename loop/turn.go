@@ -83,6 +83,9 @@ func (t *turn) run() {
 		defer stop()
 	}
 	t.journal = newJournal(t.session, scopeID(t.conv.whole(), t.req.Model, strconv.FormatBool(t.req.Stream)), cancel)
+	if n, err := strconv.Atoi(t.r.Header.Get(retryCountHeader)); err == nil {
+		t.journal.patient = n > 0
+	}
 	switch err := t.loop(ctx); {
 	case err == nil:
 		t.journal.done(ctx)
@@ -100,7 +103,7 @@ func (t *turn) loop(ctx context.Context) error {
 	if err := t.unfold(ctx); err != nil {
 		return err
 	}
-	if err := t.replay(ctx); err != nil {
+	if ended, err := t.replay(ctx); ended || err != nil {
 		return err
 	}
 	dialect := chat.Dialects[t.client.Dialect]
@@ -127,6 +130,7 @@ func (t *turn) loop(ctx context.Context) error {
 			return t.finish(reply, own, last)
 		case len(own) > 0:
 			defer t.sign(ctx, own)()
+			t.journal.segment(ctx, round-1, reply)
 			t.pend(ctx, reply, own)
 			return t.finish(reply, own, last)
 		}
