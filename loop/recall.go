@@ -6,8 +6,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 	"sync"
+	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
