@@ -46,6 +46,7 @@ type conversation struct {
 	headers  []string // more of them, "name: value"
 	user     string
 	messages []any
+	tries    int // of the conversation as it stands
 }
 
 func (w *world) talk(p plan, stream bool) *conversation {
@@ -71,8 +72,8 @@ func (c *conversation) body() string {
 	return string(body)
 }
 
-// send sends the conversation as it stands, once.
-func (c *conversation) send(ctx context.Context, headers ...string) answer {
+// send sends the conversation as it stands, once. As the official SDKs do, it says how often it did so before.
+func (c *conversation) send(ctx context.Context) answer {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.w.URL+"/v1/chat/completions", strings.NewReader(c.body()))
@@ -82,7 +83,9 @@ func (c *conversation) send(ctx context.Context, headers ...string) answer {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+c.who)
 	r.Header.Set(conversationHeader, c.id)
-	for _, h := range append(headers, c.headers...) {
+	r.Header.Set("X-Stainless-Retry-Count", fmt.Sprint(c.tries))
+	c.tries++
+	for _, h := range c.headers {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
@@ -147,6 +150,7 @@ func (a *answer) take(data, name string) {
 
 // take adds an answer to the conversation, and the results of its calls.
 func (c *conversation) take(a answer) {
+	c.tries = 0
 	said := message("assistant", a.text)
 	if len(a.calls) > 0 {
 		said["tool_calls"] = a.calls
@@ -163,9 +167,9 @@ func (c *conversation) take(a answer) {
 }
 
 // must sends the conversation, takes the answer, and fails the test if there is none.
-func (c *conversation) must(t *testing.T, headers ...string) answer {
+func (c *conversation) must(t *testing.T) answer {
 	t.Helper()
-	a := c.send(t.Context(), headers...)
+	a := c.send(t.Context())
 	if !a.complete() {
 		t.Fatalf("%s: %v", c.plan.Nonce, a)
 	}

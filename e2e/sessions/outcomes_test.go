@@ -38,8 +38,8 @@ func (c *conversation) insist(t *testing.T, ended func(outcome string)) answer {
 	t.Helper()
 	begin, pause := time.Now(), 100*time.Millisecond
 	var history []string
-	for try := 0; ; try++ {
-		a := c.send(t.Context(), fmt.Sprintf("X-Stainless-Retry-Count: %d", try))
+	for {
+		a := c.send(t.Context())
 		outcome := a.outcome()
 		if ended != nil {
 			ended(outcome)
