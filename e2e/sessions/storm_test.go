@@ -1,0 +1,150 @@
+package sessions_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var stormSeed = flag.Uint64("storm.seed", 0, "the seed of TestStorm; 0: another one each time")
+
+// storm is what TestStorm knows of its conversations.
+type storm struct {
+	*world
+	mu       sync.Mutex
+	outcomes map[string]int // by outcome
+	told     map[string]int // by what the model was told of an order
+}
+
+func (s *storm) ended(outcome string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcomes[outcome]++
+}
+
+// TestStorm has many mixed turns, each resumed on whatever replica has its turn, while replicas are killed and started
+// again and Redis is killed, started again and stopped for seconds. Every request ends in one of the promised ways, no
+// order is placed twice, and no conversation sees anything of another.
+func TestStorm(t *testing.T) {
+	seed, total, clients := *stormSeed, 1000, 48
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	if testing.Short() {
+		total = 200
+	}
+	t.Logf("go test ./e2e/sessions -run TestStorm -storm.seed=%d", seed)
+	s := &storm{world: start(t, setup{redis: persistent, client: "keepalive: 1s"}), outcomes: map[string]int{}, told: map[string]int{}}
+	stop, faults := make(chan struct{}), make(chan string, 1)
+	go func() { faults <- s.rage(t, rand.New(rand.NewPCG(seed, 0)), stop) }()
+	begin := time.Now()
+	work := make(chan int)
+	var clientsDone sync.WaitGroup
+	for range clients {
+		clientsDone.Go(func() {
+			for n := range work {
+				s.converse(t, n, rand.New(rand.NewPCG(seed, uint64(n))))
+			}
+		})
+	}
+	for n := 1; n <= total && !t.Failed(); n++ {
+		work <- n
+	}
+	close(work)
+	clientsDone.Wait()
+	close(stop)
+	t.Logf("%d conversations in %v; %s; requests: %v; told of orders: %v", total, time.Since(begin).Round(time.Second), <-faults, s.outcomes, s.told)
+	for key, n := range s.shop.ran {
+		if n > 1 && strings.HasPrefix(key, "order ") {
+			t.Errorf("%s ran %d times", key, n)
+		}
+	}
+}
+
+// rage breaks one part after the other until stop is closed, and mends what it has broken.
+func (s *storm) rage(t *testing.T, r *rand.Rand, stop <-chan struct{}) string {
+	did := map[string]int{}
+	for {
+		for _, what := range r.Perm(4) {
+			select {
+			case <-stop:
+				return fmt.Sprint(did)
+			case <-time.After(time.Duration(300+r.IntN(1500)) * time.Millisecond):
+			}
+			away := time.Duration(1000+r.IntN(2000)) * time.Millisecond
+			switch what {
+			case 0, 1:
+				did["replicas killed"]++
+				s.Replicas[what].Process.Kill()
+				time.Sleep(away / 4)
+				s.revive(t, what)
+			case 2:
+				did["Redis hung"]++
+				s.redis.Pause()
+				time.Sleep(away)
+				s.redis.Resume()
+			case 3:
+				did["Redis restarted"]++
+				s.redis.Kill()
+				time.Sleep(away / 4)
+				s.redis.Restart()
+			}
+		}
+	}
+}
+
+// converse has one mixed turn, its resume and, sometimes, the same resume again.
+func (s *storm) converse(t *testing.T, n int, r *rand.Rand) {
+	kind := "mixed"
+	if r.IntN(5) == 0 {
+		kind = "long"
+	}
+	c := s.talk(plan{Nonce: fmt.Sprintf("n%dx", n), Kind: kind, Order: r.IntN(400), Look: r.IntN(400)}, r.IntN(2) == 0)
+	c.who = fmt.Sprintf("client %d", n%10)
+	first := c.insist(t, s.ended)
+	last := first
+	for len(last.calls) > 0 && !t.Failed() {
+		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond) // the client is at its own call
+		last = c.insist(t, s.ended)
+	}
+	if want := "done " + c.plan.Nonce; !strings.HasSuffix(last.text, want) && !t.Failed() {
+		t.Errorf("%s ended with %v", c.id, last)
+	}
+	if kind == "mixed" && r.IntN(4) == 0 {
+		c.messages = c.messages[:len(c.messages)-1]
+		c.insist(t, s.ended)
+	}
+	if kind == "mixed" {
+		s.judge(t, c, first.extension.Get("mcp_tools_called").Raw)
+	}
+}
+
+// judge asserts that what the model was told of an order is what became of it.
+func (s *storm) judge(t *testing.T, c *conversation, started string) {
+	seen, key := s.model.of(c), "order "+c.plan.Nonce
+	ran, told := s.shop.count(s.shop.ran, key), seen.results["0 c1"]
+	word := "nothing"
+	switch {
+	case seen.degraded:
+		word = "degraded"
+		if started != "[]" {
+			t.Errorf("%s: the client was told that %s began, and the model never heard of it", c.id, started)
+		}
+	case told == "did "+key+", time 1":
+		word = "done"
+	case strings.Contains(told, "outcome of this call is unknown"):
+		word = "unknown"
+	default:
+		t.Errorf("%s: the model was told %q", c.id, told)
+	}
+	if ran > 1 || word == "done" && ran != 1 {
+		t.Errorf("%s: the order ran %d times, and the model was told %q", c.id, ran, told)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told[word]++
+}
