@@ -10,7 +10,8 @@ BINARY := bin/mcp-via-llm
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/.tools/home
 endif
-UNIT = $(shell $(GO) list ./... | grep -v '/e2e$$')
+E2E := ./e2e ./e2e/sessions
+UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$')
 
 .PHONY: help
 help: ## list the targets
@@ -39,7 +40,7 @@ race: ## unit tests with the race detector
 
 .PHONY: e2e
 e2e: tools ## tests with a real Envoy, real MCP servers and a scripted LLM; RUN=Regexp chooses
-	$(GO) test -count=1 -timeout 15m $(if $(RUN),-v -run '$(RUN)') ./e2e
+	$(GO) test -count=1 -timeout 15m $(if $(RUN),-v -run '$(RUN)') $(E2E)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (default 10s)
@@ -51,10 +52,13 @@ fuzz: ## each fuzz target for FUZZTIME (default 10s)
 	done
 
 .PHONY: lint
-lint: ## gofmt and go vet
+lint: ## gofmt, go vet, tidy modules, and the stored records: buf lint and buf breaking
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these files:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	sessions/buf.sh lint
+	sessions/buf.sh breaking
 
 .PHONY: fmt
 fmt: ## format the Go files
