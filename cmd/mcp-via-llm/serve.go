@@ -55,6 +55,7 @@ func (c *serveCommand) Run(out output) error {
 	watcher := &config.Watcher{Path: c.Config, Changed: a.changed, Refused: a.refused}
 	s.background.Go(func() { watcher.Run(ctx, cfg) })
 	s.background.Go(func() { s.becomeReady(ctx) })
+	s.background.Go(func() { a.tryStore(ctx) })
 	s.serve(listeners)
 	number, _ := build()
 	log.Info("serving", "ext_proc", address(listeners.extProc), "admin", address(listeners.admin), "http", address(listeners.http), "version", number)
