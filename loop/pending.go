@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
 
 // pend stores the record of a mixed turn and starts its hidden calls. They go on
@@ -64,10 +66,14 @@ func (s *session) execute(ctx context.Context, anchor, owner string, r *record, 
 	calls.Wait()
 	cancel(nil)
 	beat.Wait()
-	// What protects the result must not end with the turn: a resume waits for it.
-	release, done := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
-	defer done()
-	if err := s.store.Release(release, s.scope, leaseName(r.attempt), owner); err != nil {
+	s.release(ctx, owner, r)
+}
+
+// release gives the lease back. It must not end with the turn: a resume waits for it.
+func (s *session) release(ctx context.Context, owner string, r *record) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	if err := s.store.Release(ctx, s.scope, leaseName(r.attempt), owner); err != nil {
 		s.log.Debug("a lease was not given back and will lapse", "err", err)
 	}
 }
@@ -84,22 +90,31 @@ func (s *session) settle(anchor string, r *record, place int, result Result) {
 				return
 			}
 		}
-		var there bool
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Second)
-		there, err = s.store.Update(ctx, s.scope, turnKey(anchor), fields, s.ttl)
-		cancel()
-		if err == nil {
-			if !there {
-				s.log.Debug("a result came after its record was gone")
-			}
+		if s.settleOnce(s.ctx, anchor, r, place, fields) == nil {
 			return
 		}
-		err = nil
 	}
 	s.log.Warn("the result of a mixed turn's call could not be stored", "tool", r.calls[place].name)
 }
 
 const settleTries = 30
+
+// settleOnce stores a result, unless the record is gone or has one: what the model
+// was told once, such as that nobody knows, it is told again.
+func (s *session) settleOnce(ctx context.Context, anchor string, r *record, place int, fields sessions.Fields) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	found, err := s.store.Load(ctx, s.scope, 0, turnKey(anchor))
+	if err != nil {
+		return err
+	}
+	if _, there := found[0][resultField(r.attempt, place)]; there || found[0] == nil {
+		s.log.Debug("a result came too late")
+		return nil
+	}
+	_, err = s.store.Update(ctx, s.scope, turnKey(anchor), fields, s.ttl)
+	return err
+}
 
 // beat renews the lease until ctx ends. When the record or the lease is lost it
 // cancels the calls.
@@ -168,21 +183,41 @@ func (s *session) takeOver(ctx context.Context, anchor string, r *record, run fu
 	if err != nil || !got {
 		return err
 	}
-	found, err := s.load(ctx, turnKey(anchor)) // the last owner may just have finished
-	if err != nil || found[0] == nil {
+	again, err := s.sortOut(ctx, anchor, r)
+	if err != nil {
+		s.release(ctx, owner, r) // whoever tries again need not wait for it
 		return err
 	}
-	r.take(found[0])
-	var again []int
-	for _, i := range r.missing() {
+	s.execute(ctx, anchor, owner, r, again, run)
+	return nil
+}
+
+// sortOut gives the calls without a result that are to be run again, and notes of
+// the others that nobody knows.
+func (s *session) sortOut(ctx context.Context, anchor string, r *record) (again []int, err error) {
+	found, err := s.load(ctx, turnKey(anchor)) // the last owner may just have finished
+	if err != nil || found[0] == nil {
+		return nil, err
+	}
+	if err := r.take(found[0]); err != nil {
+		return nil, err
+	}
+	missing := r.missing()
+	if len(missing) > 0 {
+		s.event(EventTakenOver)
+	}
+	for _, i := range missing {
 		if r.calls[i].repeatable {
 			again = append(again, i)
 			continue
 		}
-		r.results[i] = Result{Text: noticeUnknown, Outcome: "unknown"}
-		s.settle(anchor, r, i, r.results[i])
+		fields, err := encodeResult(r.attempt, i, Result{Text: noticeUnknown, Outcome: "unknown"})
+		if err == nil {
+			err = s.settleOnce(ctx, anchor, r, i, fields)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	s.event(EventTakenOver)
-	s.execute(ctx, anchor, owner, r, again, run)
-	return nil
+	return again, nil
 }
