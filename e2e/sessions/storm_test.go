@@ -30,24 +30,41 @@ func (s *storm) ended(outcome string) {
 // again and Redis is killed, started again and stopped for seconds. Every request ends in one of the promised ways, no
 // order is placed twice, and no conversation sees anything of another.
 func TestStorm(t *testing.T) {
-	seed, total, clients := *stormSeed, 1000, 48
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
+	total := 1000
 	if testing.Short() {
 		total = 200
 	}
-	t.Logf("go test ./e2e/sessions -run TestStorm -storm.seed=%d", seed)
-	s := &storm{world: start(t, setup{redis: persistent, client: "keepalive: 1s"}), outcomes: map[string]int{}, told: map[string]int{}}
-	stop, faults := make(chan struct{}), make(chan string, 1)
-	go func() { faults <- s.rage(t, rand.New(rand.NewPCG(seed, 0)), stop) }()
+	s := startStorm(t)
+	s.run(t, total, 48, []func(*storm, *testing.T, time.Duration){killFirst, killSecond, hangRedis, restartRedis}, "mixed", "mixed", "mixed", "mixed", "long")
+}
+
+// TestStormOfRounds asserts the same of orders that are placed within a turn, before a mixed one, where Redis stays.
+func TestStormOfRounds(t *testing.T) {
+	t.Parallel()
+	s := startStorm(t)
+	s.run(t, 150, 24, []func(*storm, *testing.T, time.Duration){killFirst, killSecond}, "ordered")
+}
+
+func startStorm(t *testing.T) *storm {
+	return &storm{world: start(t, setup{redis: persistent, client: "keepalive: 1s"}), outcomes: map[string]int{}, told: map[string]int{}}
+}
+
+// run has that many conversations, of kinds chosen among these, while parts fail.
+func (s *storm) run(t *testing.T, total, clients int, faults []func(*storm, *testing.T, time.Duration), kinds ...string) {
+	seed := *stormSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("go test ./e2e/sessions -run %s -storm.seed=%d", t.Name(), seed)
+	stop, raged := make(chan struct{}), make(chan int, 1)
+	go func() { raged <- s.rage(t, rand.New(rand.NewPCG(seed, 0)), faults, stop) }()
 	begin := time.Now()
 	work := make(chan int)
-	var clientsDone sync.WaitGroup
+	var working sync.WaitGroup
 	for range clients {
-		clientsDone.Go(func() {
+		working.Go(func() {
 			for n := range work {
-				s.converse(t, n, rand.New(rand.NewPCG(seed, uint64(n))))
+				s.converse(t, n, kinds, rand.New(rand.NewPCG(seed, uint64(n))))
 			}
 		})
 	}
@@ -55,9 +72,9 @@ func TestStorm(t *testing.T) {
 		work <- n
 	}
 	close(work)
-	clientsDone.Wait()
+	working.Wait()
 	close(stop)
-	t.Logf("%d conversations in %v; %s; requests: %v; told of orders: %v", total, time.Since(begin).Round(time.Second), <-faults, s.outcomes, s.told)
+	t.Logf("%d conversations in %v with %d faults; requests: %v; told of orders: %v", total, time.Since(begin).Round(time.Second), <-raged, s.outcomes, s.told)
 	for key, n := range s.shop.ran {
 		if n > 1 && strings.HasPrefix(key, "order ") {
 			t.Errorf("%s ran %d times", key, n)
@@ -65,44 +82,47 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// rage breaks one part after the other until stop is closed, and mends what it has broken.
-func (s *storm) rage(t *testing.T, r *rand.Rand, stop <-chan struct{}) string {
-	did := map[string]int{}
+// rage breaks one part after the other until stop is closed, and says how many.
+func (s *storm) rage(t *testing.T, r *rand.Rand, faults []func(*storm, *testing.T, time.Duration), stop <-chan struct{}) (n int) {
 	for {
-		for _, what := range r.Perm(4) {
+		for _, i := range r.Perm(len(faults)) {
 			select {
 			case <-stop:
-				return fmt.Sprint(did)
-			case <-time.After(time.Duration(300+r.IntN(1500)) * time.Millisecond):
+				return n
+			case <-time.After(time.Duration(500+r.IntN(2500)) * time.Millisecond):
 			}
-			away := time.Duration(1000+r.IntN(2000)) * time.Millisecond
-			switch what {
-			case 0, 1:
-				did["replicas killed"]++
-				s.Replicas[what].Process.Kill()
-				time.Sleep(away / 4)
-				s.revive(t, what)
-			case 2:
-				did["Redis hung"]++
-				s.redis.Pause()
-				time.Sleep(away)
-				s.redis.Resume()
-			case 3:
-				did["Redis restarted"]++
-				s.redis.Kill()
-				time.Sleep(away / 4)
-				s.redis.Restart()
-			}
+			faults[i](s, t, time.Duration(1000+r.IntN(2000))*time.Millisecond)
+			n++
 		}
 	}
 }
 
-// converse has one mixed turn, its resume and, sometimes, the same resume again.
-func (s *storm) converse(t *testing.T, n int, r *rand.Rand) {
-	kind := "mixed"
-	if r.IntN(5) == 0 {
-		kind = "long"
-	}
+// The faults last for about the given time, and mend what they break.
+
+func killFirst(s *storm, t *testing.T, away time.Duration)  { s.kill(t, 0, away/4) }
+func killSecond(s *storm, t *testing.T, away time.Duration) { s.kill(t, 1, away/4) }
+
+func (s *storm) kill(t *testing.T, replica int, away time.Duration) {
+	s.Replicas[replica].Process.Kill()
+	time.Sleep(away)
+	s.revive(t, replica)
+}
+
+func hangRedis(s *storm, _ *testing.T, away time.Duration) {
+	s.redis.Pause()
+	time.Sleep(away)
+	s.redis.Resume()
+}
+
+func restartRedis(s *storm, _ *testing.T, away time.Duration) {
+	s.redis.Kill()
+	time.Sleep(away / 4)
+	s.redis.Restart()
+}
+
+// converse has one conversation up to its answer and, sometimes, the last request again.
+func (s *storm) converse(t *testing.T, n int, kinds []string, r *rand.Rand) {
+	kind := kinds[r.IntN(len(kinds))]
 	c := s.talk(plan{Nonce: fmt.Sprintf("n%dx", n), Kind: kind, Order: r.IntN(400), Look: r.IntN(400)}, r.IntN(2) == 0)
 	c.who = fmt.Sprintf("client %d", n%10)
 	first := c.insist(t, s.ended)
@@ -118,7 +138,7 @@ func (s *storm) converse(t *testing.T, n int, r *rand.Rand) {
 		c.messages = c.messages[:len(c.messages)-1]
 		c.insist(t, s.ended)
 	}
-	if kind == "mixed" {
+	if kind != "long" {
 		s.judge(t, c, first.extension.Get("mcp_tools_called").Raw)
 	}
 }
