@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,39 @@ func TestMixedReplicaKilled(t *testing.T) {
 	}
 	if n := w.shop.count(w.shop.ran, "order n1x"); n != 1 {
 		t.Errorf("%d orders", n)
+	}
+}
+
+// TestResumedTwiceAtOnce asserts that of two resumes on two replicas one takes over the calls of a replica that was
+// killed, and that both see what became of them.
+func TestResumedTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	c := w.talk(plan{Nonce: "n1x", Kind: "mixed", Order: -1, Look: -1}, false)
+	c.must(t)
+	eventually(t, requestLimit, "the calls run", func() bool {
+		return w.shop.count(w.shop.ran, "order n1x") == 1 && w.shop.count(w.shop.ran, "look n1x") == 1
+	})
+	owner := w.owner(t)
+	w.Replicas[owner].Process.Kill()
+	w.revive(t, owner)
+	eventually(t, requestLimit, "the killed replica's calls are over", func() bool { return w.shop.count(w.shop.cancelled, "look n1x") == 1 })
+	w.shop.open("n1x")
+	twin := *c
+	twin.messages = slices.Clone(c.messages)
+	answers := make(chan answer, 2)
+	go func() { answers <- c.insist(t, nil) }()
+	go func() { answers <- twin.insist(t, nil) }()
+	for range 2 {
+		if a := <-answers; a.text != "done n1x" {
+			t.Errorf("%v", a)
+		}
+	}
+	told := w.model.of(c).results // the model reports what it is told in two ways
+	if !strings.Contains(told["0 c1"], "unknown") || told["0 c3"] != "did look n1x, time 2" {
+		t.Errorf("the model was told %v", told)
+	}
+	if orders, looks := w.shop.count(w.shop.ran, "order n1x"), w.shop.count(w.shop.ran, "look n1x"); orders != 1 || looks != 2 {
+		t.Errorf("%d orders and %d looks", orders, looks)
 	}
 }

@@ -104,6 +104,11 @@ func TestMixedResume(t *testing.T) {
 		if n := len(w.turns(t, 1-first)); n != 1 {
 			t.Errorf("the other replica had %d turns", n)
 		}
+		for event, replica := range map[string]int{"pending": first, "resumed": 1 - first, "hit": 1 - first} {
+			if n := w.metric(t, replica, `mcp_via_llm_session_events_total{event="`+event); n != "1" {
+				t.Errorf("%q events of kind %s", n, event)
+			}
+		}
 		history := []string{told, "toolc1:did order n1x, time 1", "toolc2:booked n1x", "toolc3:did look n1x, time 1"}
 		c.want(t, history...)
 		a = c.must(t) // the same resume again
@@ -216,20 +221,31 @@ func TestNeverShared(t *testing.T) {
 // busy is the replica that has a journal open, where there is only one in the world.
 func (w *world) busy(t *testing.T) int {
 	t.Helper()
-	for i, replica := range w.Replicas {
-		response, err := http.Get(replica.Admin + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(data), `mcp_via_llm_store_duration_seconds_count{operation="add"`) {
+	for i := range w.Replicas {
+		if w.metric(t, i, `mcp_via_llm_store_duration_seconds_count{operation="add"`) != "" {
 			return i
 		}
 	}
 	t.Fatal("no replica has a journal")
 	return 0
+}
+
+// metric gives the value of a replica's metric that begins like this; "" if there is none.
+func (w *world) metric(t *testing.T, replica int, begin string) string {
+	t.Helper()
+	response, err := http.Get(w.Replicas[replica].Admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); strings.HasPrefix(line, begin) && len(fields) > 1 {
+			return fields[len(fields)-1]
+		}
+	}
+	return ""
 }
