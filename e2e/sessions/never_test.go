@@ -12,8 +12,8 @@ import (
 // expires, and that a resume after that goes on, with the model knowing.
 func TestNeverResumed(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{client: "session_ttl: 2s"})
-	c := w.talk(plan{Nonce: "n1x", Kind: "mixed", Order: -1}, false)
+	w := start(t, setup{client: "session_ttl: 3s"})
+	c := w.talk(plan{Nonce: "n1x", Kind: "mixed", Order: -1, Look: -1}, false) // a result would let the record live longer
 	c.must(t)
 	eventually(t, requestLimit, "the call is cancelled", func() bool { return w.shop.count(w.shop.cancelled, "order n1x") == 1 })
 	if a := c.must(t); a.text != "done n1x" {
