@@ -50,6 +50,8 @@ func TestEnvoy(t *testing.T) {
 		{"an answer before the first round trip", testImmediateStreamed},
 		{"an answer while the client still sends", testImmediateEarly},
 		{"an answer while the upstream hangs", testAnswerWhilePending},
+		{"headers long before the body", testEarlyHead},
+		{"headers and never a body", testEarlyHeadOnly},
 		{"a dead upstream", testDeadUpstream},
 		{"Envoy's idle timeout", testIdleTimeout},
 		{"routing headers stay", testRoutingHeaders},

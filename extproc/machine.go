@@ -56,8 +56,9 @@ type machine struct {
 	requestBare     bool // the headers carried the end of stream: Envoy takes no body
 	requestTrailers bool // trailers came and are unanswered
 	upstream        http.Header
-	upstreamStatus  int // 0: no response headers yet
-	upstreamBare    bool
+	upstreamStatus  int  // 0: no response headers yet
+	upstreamBare    bool // the headers carried the end of stream
+	upstreamBody    bool // a body message or the trailers came
 	upstreamEnd     bool
 	upstreamTrailer http.Header // nil: none came
 
@@ -251,11 +252,11 @@ func (m *machine) responseBody(data []byte, last bool) []output {
 		m.upstreamEnd = last
 		return []output{{do: doSend, msg: bodyAnswer(sideResponse, data, last)}}
 	}
-	m.upstreamEnd = last
+	m.upstreamBody, m.upstreamEnd = true, last
 	if m.answer == answerClosed || m.answer == answerStreamed {
 		return nil
 	}
-	var out []output
+	out := m.settle(false, nil)
 	if len(data) > 0 {
 		out = append(out, output{do: doResponseBody, data: data})
 	}
@@ -273,12 +274,12 @@ func (m *machine) responseTrailers(trailer http.Header) []output {
 		m.upstreamEnd = true
 		return []output{{do: doSend, msg: trailersAnswer(sideResponse, nil)}}
 	}
-	m.upstreamEnd = true
+	m.upstreamBody, m.upstreamEnd = true, true
 	m.upstreamTrailer = trailer
 	if m.answer == answerClosed || m.answer == answerStreamed {
 		return nil
 	}
-	return []output{{do: doResponseEnd, header: trailer}}
+	return append(m.settle(false, nil), output{do: doResponseEnd, header: trailer})
 }
 
 // statusOf reads :status; an upstream without a proper one is a bad gateway.

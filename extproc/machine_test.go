@@ -23,6 +23,7 @@ var (
 	release   = releaseInput{}
 	allOfBody = requestInput{last: true}
 	upstream  = fromEnvoy(responseHeaders(false, ":status", "200", "x-up", "1"))
+	upBody    = fromEnvoy(responseBody("up", false))
 	bareUp    = fromEnvoy(responseHeaders(true, ":status", "200", "x-up", "1"))
 	clientEnd = fromEnvoy(requestBody("", true))
 )
@@ -80,13 +81,18 @@ var machineCases = []struct {
 	{"pending, whole answer", true, []input{releaseInput{last: true}, answer(504, "no", true)}, []string{`immediate 504 x-a=1 "no"`}, ""},
 	{"pending, streamed answer", true, []input{releaseInput{last: true}, answer(504, "n", false)}, nil, ""},
 	{"pending, streamed answer, then whole", true, []input{releaseInput{last: true}, answer(504, "n", false), more("o", true)}, []string{`immediate 504 x-a=1 "no"`}, ""},
-	{"pending, streamed answer, then the upstream", true, []input{releaseInput{last: true}, answer(504, "n", false), upstream}, []string{"response head 200", "response headers :status=504 x-a=1 -x-up", `response body "n"`}, ""},
+	{"pending, streamed answer, then the upstream's head", true, []input{releaseInput{last: true}, answer(504, "n", false), upstream}, []string{"response head 200"}, ""},
+	{"pending, streamed answer, then the upstream", true, []input{releaseInput{last: true}, answer(504, "n", false), upstream, upBody}, []string{"response headers :status=504 x-a=1 -x-up", `response body "n"`, "response body up"}, ""},
 
-	{"mutated answer", false, []input{release, upstream, answer(200, "", false)}, []string{"response headers x-a=1 -x-up"}, ""},
-	{"mutated answer, whole", false, []input{release, upstream, answer(502, "no", true)}, []string{"response headers :status=502 x-a=1 -x-up", `response body "no" end`}, ""},
+	{"an answer before the upstream's body", false, []input{release, upstream, answer(200, "a", false)}, nil, ""},
+	{"it goes out with the upstream's body", false, []input{release, upstream, answer(200, "a", false), more("b", false), upBody}, []string{"response headers x-a=1 -x-up", `response body "ab"`, "response body up"}, ""},
+	{"or with its trailers", false, []input{release, upstream, answer(200, "a", false), fromEnvoy(responseTrailers("t", "1"))}, []string{"response headers x-a=1 -x-up", `response body "a"`, "response end"}, ""},
+	{"or whole, in its place", false, []input{release, upstream, answer(504, "n", false), more("o", true)}, []string{`immediate 504 x-a=1 "no"`}, ""},
+	{"mutated answer", false, []input{release, upstream, upBody, answer(200, "", false)}, []string{"response headers x-a=1 -x-up"}, ""},
+	{"mutated answer, whole", false, []input{release, upstream, upBody, answer(502, "no", true)}, []string{"response headers :status=502 x-a=1 -x-up", `response body "no" end`}, ""},
 	{"mutated answer ends, trailers dropped", false, []input{release, upstream, fromEnvoy(responseTrailers("t", "1")), answer(200, "a", true)}, []string{"response headers x-a=1 -x-up", `response body "a" end`}, ""},
 	{"mutated answer ends with trailers", false, []input{release, upstream, fromEnvoy(responseTrailers("t", "1", "u", "2")), answer(200, "a", false), answerInput{last: true, trailer: http.Header{"T": {"3"}}}}, []string{"response trailers t=3 -u"}, ""},
-	{"trailers where the upstream had none", false, []input{release, upstream, answer(200, "a", false), answerInput{last: true, trailer: http.Header{"T": {"3"}}}}, []string{`response body "" end`}, ""},
+	{"trailers where the upstream had none", false, []input{release, upstream, upBody, answer(200, "a", false), answerInput{last: true, trailer: http.Header{"T": {"3"}}}}, []string{`response body "" end`}, ""},
 	{"bare upstream, bare answer", false, []input{release, bareUp, answer(200, "", true)}, []string{"response headers x-a=1 -x-up"}, ""},
 	{"bare upstream, body", false, []input{release, bareUp, answer(502, "no", true)}, []string{`immediate 502 x-a=1 "no"`}, ""},
 	{"bare upstream, streamed body", false, []input{release, bareUp, answer(502, "n", false)}, nil, ""},

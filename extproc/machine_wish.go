@@ -17,7 +17,9 @@ import (
 //	                                   may see a cut request, so wait for its end
 //	request released, upstream silent  an ImmediateResponse; a streamed one is
 //	                                   spurious and the client gets a 500
-//	upstream's response headers here   their answer, then streamed body
+//	upstream's response headers here   their answer, but a body only after the
+//	                                   upstream's first body message: before it
+//	                                   ours is spurious and the client is cut
 //	… and they were all of it          no body can follow: an ImmediateResponse
 //
 // An ImmediateResponse is good in every state as long as nothing was sent.
@@ -105,13 +107,11 @@ func (m *machine) settle(last bool, trailer http.Header) []output {
 	head, body := m.head, m.kept
 	var out []output
 	switch {
-	case m.upstreamStatus != 0 && (!m.upstreamBare || last && len(body) == 0):
-		mut := m.responseMutation(head)
-		out = send(headersAnswer(sideResponse, mut))
-		if m.upstreamBare {
-			m.answer = answerClosed
-			return out
-		}
+	case m.upstreamBare && last && len(body) == 0:
+		m.answer = answerClosed
+		return send(headersAnswer(sideResponse, m.responseMutation(head)))
+	case m.upstreamBody:
+		out = send(headersAnswer(sideResponse, m.responseMutation(head)))
 		m.answer = answerMutated
 	case last:
 		m.answer, m.kept = answerClosed, nil
