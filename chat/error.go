@@ -51,6 +51,9 @@ func WriteError(w http.ResponseWriter, status int, body []byte) {
 		h.Del(name)
 	}
 	h.Set("Content-Type", "application/json")
+	if status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "1")
+	}
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}

@@ -28,6 +28,7 @@ type Relay struct {
 	Usage     bool                   // the client asked for usage
 	Dialect   Dialect
 	Requested string // model named in the request, for providers that name none
+	Seed      string // tells the turn from others, for ids of calls that have none
 
 	identity         bool   // the next three are fixed
 	id, model        string // raw JSON
@@ -178,13 +179,17 @@ func (r *Relay) End() (*Reply, string, error) {
 }
 
 // seed tells the calls of this segment from those of others.
-func (r *Relay) seed() string { return r.id + "/" + strconv.Itoa(r.segment) }
+func (r *Relay) seed() string { return r.Seed + "/" + strconv.Itoa(r.segment) }
 
 // blank is a chunk with the turn's identity and the given delta.
 func (r *Relay) blank(delta string) string {
 	return `{"id":` + r.id + `,"object":"chat.completion.chunk","created":` + r.created + `,"model":` + r.model +
 		`,"choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`
 }
+
+// Name fixes what all chunks of the turn have in common without waiting for the
+// provider's first, for an answer that must begin before it.
+func (r *Relay) Name() { r.identify(gjson.Result{}) }
 
 // Idle is a chunk that says nothing, a keep-alive for clients that choke on
 // comments; "" as long as no chunk came from the provider.
@@ -198,7 +203,7 @@ func (r *Relay) Idle() string {
 // Finish gives the last chunks of the stream: the finish, and the usage if the
 // client asked for it. Extensions go on the very last one.
 func (r *Relay) Finish(reason, usage, extensions string) []string {
-	r.identify(gjson.Result{})
+	r.Name()
 	last := r.held
 	if last == "" {
 		last = r.blank("{}")

@@ -14,6 +14,7 @@ import (
 type Whole struct {
 	Hidden  func(name string) bool // calls of it stay inside
 	Dialect Dialect
+	Seed    string // as Relay's
 
 	segment int
 	first   string            // completion of the first segment
@@ -49,7 +50,7 @@ func (w *Whole) Add(completion string) (*Reply, error) {
 	if u := root.Get("usage"); present(u) {
 		usage = u.Raw
 	}
-	ids := &callIDs{seed: root.Get("id").Raw + "/" + strconv.Itoa(w.segment)}
+	ids := &callIDs{seed: w.Seed + "/" + strconv.Itoa(w.segment)}
 	w.reply = newReply(message.Raw, root.Get("choices.0.finish_reason").String(), usage, ids, w.Dialect)
 	return w.reply, nil
 }
@@ -142,10 +143,10 @@ func AsChunk(completion string) string {
 
 // AsCompletion makes one completion of a stream's chunks, for a provider that
 // streams although the request did not ask for it. It takes the data of every
-// event.
-func AsCompletion(events []string, d Dialect) (string, error) {
+// event; model and seed are as in Relay.
+func AsCompletion(events []string, model, seed string) (string, error) {
 	all := func(string) bool { return true }
-	r := &Relay{Known: all, Hidden: all, Usage: true, Dialect: d}
+	r := &Relay{Known: all, Hidden: all, Usage: true, Requested: model, Seed: seed}
 	r.Begin()
 	for _, data := range events {
 		if strings.TrimSpace(data) == "" {
@@ -158,7 +159,7 @@ func AsCompletion(events []string, d Dialect) (string, error) {
 	if !r.complete {
 		return "", ErrTruncated
 	}
-	r.identify(gjson.Result{})
+	r.Name()
 	r.asm.finalizeAll()
 	reason := "null"
 	if r.finish != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
@@ -71,7 +72,7 @@ func readAll(r io.Reader, limit, size int64) ([]byte, error) {
 
 // outbound makes the request of a segment: the client's own, with another body
 // and without what concerns only the hop between client and gateway.
-func outbound(r *http.Request, body io.Reader, size int64) *http.Request {
+func (h *handler) outbound(r *http.Request, body io.Reader, size int64) *http.Request {
 	out := r.Clone(r.Context())
 	out.RequestURI = ""
 	out.URL.Scheme, out.URL.Host = "http", r.Host
@@ -83,7 +84,7 @@ func outbound(r *http.Request, body io.Reader, size int64) *http.Request {
 	for _, name := range hopByHop {
 		out.Header.Del(name)
 	}
-	for _, name := range Headers {
+	for _, name := range slices.Concat(Headers, h.Private) {
 		out.Header.Del(name)
 	}
 	return out
@@ -96,7 +97,7 @@ var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-A
 
 // copyThrough sends a request on as it is and copies the answer back as it comes.
 func (h *handler) copyThrough(w http.ResponseWriter, r *http.Request, body io.Reader, size int64) {
-	resp, err := h.Transport.RoundTrip(outbound(r, body, size))
+	resp, err := h.Transport.RoundTrip(h.outbound(r, body, size))
 	if err != nil {
 		if r.Context().Err() == nil {
 			h.Log.Warn("upstream request failed", "err", err)

@@ -99,7 +99,7 @@ func (t *turn) describe(ctx context.Context, err error) *chat.Error {
 		out.Status, out.Code, out.Message = http.StatusConflict, "superseded", "The same request was sent again, and that one goes on."
 	case cause != nil:
 		out.Status, out.Code = http.StatusServiceUnavailable, "shutting_down"
-		out.Message = "The gateway is shutting down: " + cause.Error() + ". Send the request again."
+		out.Message = "The gateway is shutting down. Send the request again."
 	case errors.Is(err, sessions.ErrUnavailable):
 		*out = *storeAway
 	case errors.Is(err, errTooLarge):

@@ -71,6 +71,16 @@ func TestNoKeepAliveBeforeTheAnswer(t *testing.T) {
 	})
 }
 
+// Nor between the provider's headers and its first byte.
+func TestNoKeepAliveBeforeTheFirstByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(slow(asStream(says("Late.")), 1<<20, time.Minute))
+		if body := g.post(question + `,"stream":true}`).Body.String(); strings.Contains(body, "keep-alive") || read(body).text != "Late." {
+			t.Errorf("got %s", body)
+		}
+	})
+}
+
 func TestLoopTimeout(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stream  bool

@@ -84,6 +84,9 @@ type Options struct {
 	Memory *Memory
 	// Identity gives the proven identity of a request's sender; "" for nobody.
 	Identity func(*http.Request) string
+	// Private are request headers that are meant for MCP servers, and never go to
+	// the model's provider.
+	Private []string
 	// Degrade lets a turn that brings results of calls go on without the store.
 	Degrade bool
 

@@ -304,3 +304,27 @@ func TestMixedResumeGoesAway(t *testing.T) {
 		}
 	})
 }
+
+// A resume that has begun its answer while it waited gives a provider's refusal
+// as an event: the status line is out.
+func TestMixedResumeRefused(t *testing.T) {
+	for _, style := range []string{"comment", "chunk"} {
+		synctest.Test(t, func(t *testing.T) {
+			rigs, _, _ := replicas(t, 1)
+			g := rigs[0]
+			g.client.KeepaliveStyle = style
+			g.tools.run = slowTools(25 * time.Second)
+			g.answer(whole(mixedCalls()), respond(429, "application/json", `{"error":{"message":"slow down"}}`))
+			g.post(chatOf(asks))
+			w := g.post(strings.Replace(chatOf(asks, booking, booked), `{"model"`, `{"stream":true,"model"`, 1))
+			s := read(w.Body.String())
+			if w.Code != 200 || len(s.errors) != 1 || gjson.Get(s.errors[0], "message").String() != "slow down" || s.dones != 0 {
+				t.Errorf("%s: %d %s", style, w.Code, w.Body)
+			}
+			comments, chunks := strings.Count(w.Body.String(), ": keep-alive"), strings.Count(w.Body.String(), `"delta":{}`)
+			if style == "comment" && comments != 2 || style == "chunk" && (comments != 0 || chunks != 2 || len(s.ids) != 1) {
+				t.Errorf("%s: %d comments, %d chunks: %s", style, comments, chunks, w.Body)
+			}
+		})
+	}
+}

@@ -61,6 +61,10 @@ func (t *turn) unfold(ctx context.Context) error {
 		}
 		if t.req.Stream {
 			t.answer.open(http.Header{}) // silence from here on is ours
+			if t.client.KeepaliveStyle == "chunk" {
+				t.relay.Name()
+				t.answer.setIdle(t.relay.Idle())
+			}
 		}
 		if err := t.session.await(ctx, t.conv.anchor(at), r, t.runHeld); err != nil {
 			return err

@@ -31,7 +31,7 @@ type heldCall struct {
 // What the model is told in place of results that are not there.
 const (
 	noticeExpired = "Error: the result of this call has expired. Call the tool again if it is still needed."
-	noticeUnknown = "Error: the outcome of this call is unknown, because the gateway that ran it went away. It may have taken effect. Find out before you call it again."
+	noticeUnknown = "Error: the outcome of this call is unknown, because it was interrupted. It may have taken effect. Find out before you call it again."
 	noticeNone    = "The application sent no result for this call."
 	noticeTrimmed = "[The result of this earlier call was left out to save space.]"
 )

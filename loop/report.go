@@ -68,7 +68,7 @@ type CallReport struct {
 func (r *Report) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("id", r.ID), slog.String("client", r.Client), slog.String("identity", r.Identity), slog.String("model", r.Model), slog.Bool("stream", r.Stream),
-		slog.Int("status", r.Status), slog.Duration("duration", r.Duration), slog.Int("segments", len(r.Segments)),
+		slog.Int("status", r.Status), slog.Float64("duration_ms", float64(r.Duration.Microseconds())/1000), slog.Int("segments", len(r.Segments)),
 		slog.Int("mcp_calls", len(r.Calls)), slog.Int("client_calls", r.ClientCalls), slog.String("stop_reason", r.StopReason),
 	}
 	if r.Error != "" {

@@ -63,16 +63,16 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 // request is the client's request with a segment's body. Answers have to be read,
 // so no coding is accepted.
 func (t *turn) request(ctx context.Context, body []byte) *http.Request {
-	out := outbound(t.r, bytes.NewReader(body), int64(len(body))).WithContext(ctx)
+	out := t.h.outbound(t.r, bytes.NewReader(body), int64(len(body))).WithContext(ctx)
 	out.Header.Del("Content-Encoding")
 	out.Header.Set("Accept-Encoding", "identity")
 	return out
 }
 
 // refused handles a status that is no success: the client gets the first
-// segment's byte for byte.
+// segment's byte for byte, if it has got nothing yet.
 func (t *turn) refused(resp *http.Response, first bool) error {
-	if first {
+	if first && !t.answer.seize() {
 		copyResponse(t.w, resp)
 		return errCopied
 	}
@@ -107,18 +107,16 @@ func contentType(resp *http.Response, name string) bool {
 	return strings.Contains(strings.ToLower(resp.Header.Get("Content-Type")), name)
 }
 
-// readStream relays a streamed answer to the client as it comes.
+// readStream relays a streamed answer to the client as it comes. The client's
+// answer begins with the first byte of the provider's, not with its headers:
+// until then the silence is the provider's.
 func (t *turn) readStream(resp *http.Response) (*chat.Reply, error) {
-	t.answer.open(resp.Header)
-	if err := t.showQueued(); err != nil {
-		return nil, err
-	}
 	t.relay.Begin()
+	read := t.events
 	if contentType(resp, "json") {
-		if err := t.oneChunk(resp.Body); err != nil {
-			return nil, err
-		}
-	} else if err := t.events(resp.Body); err != nil {
+		read = t.oneChunk
+	}
+	if err := read(resp); err != nil {
 		return nil, err
 	}
 	reply, last, err := t.relay.End()
@@ -128,8 +126,14 @@ func (t *turn) readStream(resp *http.Response) (*chat.Reply, error) {
 	return reply, t.answer.event(last)
 }
 
+// begin opens the client's answer, and shows what a broken attempt had of it.
+func (t *turn) begin(resp *http.Response) error {
+	t.answer.open(resp.Header)
+	return t.showQueued()
+}
+
 // events feeds a provider's server-sent events to the relay.
-func (t *turn) events(body io.Reader) error {
+func (t *turn) events(resp *http.Response) error {
 	decoder := sse.Decoder{MaxEvent: maxEventBytes}
 	take := func(ev sse.Event) error {
 		if len(ev.Data) == 0 {
@@ -139,7 +143,12 @@ func (t *turn) events(body io.Reader) error {
 	}
 	buf := make([]byte, 16<<10)
 	for {
-		n, err := body.Read(buf)
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			if err := t.begin(resp); err != nil {
+				return err
+			}
+		}
 		if err := decoder.Push(buf[:n], take); err != nil {
 			return tooLarge(err)
 		}
@@ -156,9 +165,12 @@ func (t *turn) events(body io.Reader) error {
 }
 
 // oneChunk takes a whole completion where a stream was asked for.
-func (t *turn) oneChunk(body io.Reader) error {
-	whole, err := readAll(body, t.h.MaxResponseBytes, 0)
+func (t *turn) oneChunk(resp *http.Response) error {
+	whole, err := readAll(resp.Body, t.h.MaxResponseBytes, 0)
 	if err != nil {
+		return err
+	}
+	if err := t.begin(resp); err != nil {
 		return err
 	}
 	data := chat.AsChunk(string(whole))
@@ -202,7 +214,7 @@ func (t *turn) readWhole(resp *http.Response, first bool) (*chat.Reply, error) {
 	}
 	completion := string(body)
 	if contentType(resp, "event-stream") {
-		if completion, err = assemble(body, chat.Dialects[t.client.Dialect]); err != nil {
+		if completion, err = assemble(body, t.req.Model, fmt.Sprintf("%s/%d", t.conv.whole(), len(t.rec.report.Segments))); err != nil {
 			return nil, err
 		}
 	}
@@ -222,7 +234,7 @@ func (t *turn) readWhole(resp *http.Response, first bool) (*chat.Reply, error) {
 }
 
 // assemble makes a completion of a stream that nobody asked for.
-func assemble(body []byte, d chat.Dialect) (string, error) {
+func assemble(body []byte, model, seed string) (string, error) {
 	var events []string
 	decoder := sse.Decoder{}
 	take := func(ev sse.Event) error { events = append(events, string(ev.Data)); return nil }
@@ -232,5 +244,5 @@ func assemble(body []byte, d chat.Dialect) (string, error) {
 	if err := decoder.End(take); err != nil {
 		return "", err
 	}
-	return chat.AsCompletion(events, d)
+	return chat.AsCompletion(events, model, seed)
 }

@@ -82,6 +82,7 @@ func (t *turn) run() {
 		defer wg.Wait()
 		defer stop()
 	}
+	t.relay.Seed, t.whole.Seed = t.conv.whole(), t.conv.whole()
 	t.journal = newJournal(t.session, scopeID(t.conv.whole(), t.req.Model, strconv.FormatBool(t.req.Stream)), cancel)
 	if n, err := strconv.Atoi(t.r.Header.Get(retryCountHeader)); err == nil {
 		t.journal.patient = n > 0

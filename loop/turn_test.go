@@ -299,3 +299,29 @@ func TestLargeArguments(t *testing.T) {
 		}
 	}
 }
+
+// Calls that come without an id get one that no other turn has, the same one
+// each time the same request is answered so.
+func TestIDsOfCallsThatHaveNone(t *testing.T) {
+	nameless := `{"choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"book_table","arguments":"{}"}}]}}]}`
+	ids := map[string]bool{}
+	for _, said := range []string{"x", "y"} {
+		request := strings.Replace(question, `"x"`, fmt.Sprintf("%q", said), 1) + `,"tools":[{"type":"function","function":{"name":"book_table"}}]`
+		for range 2 {
+			ids[gjson.Get(newRig(whole(nameless)).post(request+"}").Body.String(), "choices.0.message.tool_calls.0.id").String()] = true
+			ids[read(newRig(streamed(asStream(nameless))).post(request + `,"stream":true}`).Body.String()).callIDs[0]] = true
+		}
+	}
+	if len(ids) != 2 || ids[""] {
+		t.Errorf("ids %v, want one for each of two conversations", ids)
+	}
+}
+
+func TestPrivateHeadersStayInside(t *testing.T) {
+	g := newRig(whole(says("hi")))
+	g.options.Private = []string{"x-github-token"}
+	g.post(question+"}", func(r *http.Request) { r.Header.Set("X-Github-Token", "secret") })
+	if v := g.model.requests[0].Header.Get("X-Github-Token"); v != "" {
+		t.Errorf("the provider sees %s", v)
+	}
+}

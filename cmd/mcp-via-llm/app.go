@@ -85,6 +85,7 @@ func (a *app) swap(cfg *config.Config) {
 		Transport:        extproc.Transport(),
 		Memory:           a.memory,
 		Identity:         s.identity,
+		Private:          forwarded(cfg),
 		Degrade:          cfg.Store.OnError == config.OnErrorDegrade,
 		MaxRequestBytes:  cfg.MaxRequestBytes,
 		MaxResponseBytes: cfg.MaxResponseBytes,

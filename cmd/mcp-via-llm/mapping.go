@@ -35,6 +35,15 @@ func mcpServers(cfg *config.Config) []mcp.Server {
 	return all
 }
 
+// forwarded are the request headers that go to MCP servers.
+func forwarded(cfg *config.Config) []string {
+	var all []string
+	for _, s := range cfg.Servers {
+		all = append(all, s.ForwardHeaders...)
+	}
+	return all
+}
+
 func loopClient(name string, c *config.Client) *loop.Client {
 	return &loop.Client{
 		Name:             name,
