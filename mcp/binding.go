@@ -154,7 +154,7 @@ func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, err
 	if c == nil {
 		return nil, &callError{OutcomeUnavailable, fmt.Sprintf("MCP server %q is not configured any more.", e.Server)}
 	}
-	c.waitFirst(ctx)
+	c.waitFirst(ctx, c.cfg.ConnectTimeout) // replaced by a reload: this is no part of the tool's own time
 	return c.call(ctx, e.Name, e.tool, args)
 }
 

@@ -51,7 +51,7 @@ func (c *conn) call(ctx context.Context, as string, t *tool, args json.RawMessag
 	for {
 		s, err := c.awaitSession(ctx, last)
 		if err != nil {
-			return nil, c.describe(ctx, as, answer{}, err)
+			return nil, c.describe(ctx, as, t, answer{}, err)
 		}
 		got, err := s.call(ctx, t.name, args)
 		if got.result != nil {
@@ -69,7 +69,7 @@ func (c *conn) call(ctx context.Context, as string, t *tool, args json.RawMessag
 		}
 		harmless := got.lost || !got.sent || t.repeatable
 		if !broken || last != nil || !harmless {
-			return nil, c.describe(ctx, as, got, err)
+			return nil, c.describe(ctx, as, t, got, err)
 		}
 		last = s
 	}
@@ -135,7 +135,7 @@ func (s *session) call(ctx context.Context, name string, args json.RawMessage) (
 }
 
 // describe tells the model why there is no result.
-func (c *conn) describe(ctx context.Context, as string, got answer, err error) error {
+func (c *conn) describe(ctx context.Context, as string, t *tool, got answer, err error) error {
 	var already *callError
 	const unknown = "It may or may not have taken effect."
 	switch {
@@ -152,7 +152,13 @@ func (c *conn) describe(ctx context.Context, as string, got answer, err error) e
 	case got.odd != "":
 		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s. %s", as, got.odd, unknown)}
 	case got.status != 0:
-		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: MCP server %q answered with %v.", as, c.cfg.Name, &statusError{got.status})}
+		text := fmt.Sprintf("%s failed: MCP server %q answered with %v.", as, c.cfg.Name, &statusError{got.status})
+		// RFC 9110, 15.6: a 5xx is a server that failed, or a gateway that did not
+		// hear from it, not a request that was refused.
+		if got.status >= 500 && !t.readOnly {
+			text += " " + unknown
+		}
+		return &callError{OutcomeFailed, text}
 	}
 	return &callError{OutcomeFailed, fmt.Sprintf("%s failed: the connection to MCP server %q broke during the call. %s", as, c.cfg.Name, unknown)}
 }

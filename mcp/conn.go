@@ -13,6 +13,13 @@ import (
 )
 
 const (
+	// patience is how long a turn waits for a server's first attempt to connect,
+	// counted from the start of that attempt. Servers on node and python take
+	// 0.3-3 s to start; a turn that comes in these first seconds should have their
+	// tools. One that is slower, or hangs, costs its tools and not the time of
+	// every turn until ConnectTimeout.
+	patience = 3 * time.Second
+
 	// A session that lived this long ends a series of failures.
 	settled = 10 * time.Second
 
@@ -167,13 +174,13 @@ func (c *conn) sleep(d time.Duration) {
 	}
 }
 
-// waitFirst waits until the first attempt to connect is over, at most for the
-// ConnectTimeout that it may take.
-func (c *conn) waitFirst(ctx context.Context) {
+// waitFirst waits until the first attempt to connect is over, at most until it
+// has taken limit or its ConnectTimeout.
+func (c *conn) waitFirst(ctx context.Context, limit time.Duration) {
 	if c.firstOver() {
 		return
 	}
-	timer := time.NewTimer(time.Until(c.born.Add(c.cfg.ConnectTimeout)))
+	timer := time.NewTimer(time.Until(c.born.Add(min(limit, c.cfg.ConnectTimeout))))
 	defer timer.Stop()
 	select {
 	case <-c.first:

@@ -1,9 +1,37 @@
 package mcp
 
 import (
+	"context"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 )
+
+// A server that hangs at its start delays only turns of the first seconds, and
+// `Settle` waits for the whole attempt.
+func TestPatience(t *testing.T) {
+	for name, row := range map[string]struct{ timeout, turn, settle time.Duration }{
+		"slow":  {10 * time.Second, 3 * time.Second, 7 * time.Second},
+		"short": {time.Second, time.Second, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &Host{opts: Options{Log: slog.New(slog.DiscardHandler)}, ctx: t.Context()}
+			cfg := Server{Name: "a", ConnectTimeout: row.timeout}
+			h.servers = map[string]*server{"a": {cfg: &cfg, plain: newConn(h, &cfg, nil)}}
+			for _, want := range []time.Duration{row.turn, 0} {
+				begin := time.Now()
+				if got := h.Toolset(context.Background(), Query{Servers: []string{"a"}}).Unavailable(); len(got) != 1 || time.Since(begin) != want {
+					t.Errorf("%s: unavailable %q after %v, want %v", name, got, time.Since(begin), want)
+				}
+			}
+			begin := time.Now()
+			if h.Settle(context.Background()); time.Since(begin) != row.settle {
+				t.Errorf("%s: settled after %v, want %v", name, time.Since(begin), row.settle)
+			}
+		})
+	}
+}
 
 func TestBackoff(t *testing.T) {
 	var b backoff

@@ -3,8 +3,6 @@ package mcp
 import (
 	"slices"
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // Owns reports whether name is in the namespace of what these servers offer,
@@ -24,5 +22,5 @@ func (b *Binding) Hints(name string) (readOnly, repeatable bool) {
 		return false, false
 	}
 	t := b.entries[i].tool
-	return gjson.Get(t.raw, "annotations.readOnlyHint").Bool(), t.repeatable
+	return t.readOnly, t.repeatable
 }

@@ -221,6 +221,20 @@ func (h *Host) Status() []ServerStatus {
 	return all
 }
 
+// Settle waits until the first attempt to connect is over for every server, each
+// at most for its ConnectTimeout, or until ctx ends.
+func (h *Host) Settle(ctx context.Context) {
+	h.mu.RLock()
+	conns := make([]*conn, 0, len(h.servers))
+	for _, s := range h.servers {
+		conns = append(conns, s.plain)
+	}
+	h.mu.RUnlock()
+	for _, c := range conns {
+		c.waitFirst(ctx, c.cfg.ConnectTimeout)
+	}
+}
+
 // Ready reports whether every required server has connected at least once. A
 // server with ForwardHeaders may refuse whoever brings no credential, so for
 // it the end of the first attempt is enough.

@@ -63,6 +63,7 @@ func TestStdioOldServers(t *testing.T) {
 				cfg.ConnectTimeout = 4 * time.Second // much of it is waited
 			}
 			h := newTestHost(t, cfg)
+			h.Settle(t.Context())
 			ts := toolsOf(t, h, "old")
 			if st := h.Status()[0]; st.State != "connected" || st.ProtocolVersion != legacyVersion {
 				t.Fatalf("%+v", st)

@@ -9,15 +9,19 @@ import (
 
 const maxSuggestions = 3
 
-// Suggest returns up to three names of MCP tools of this request, nearest first.
+// Suggest returns up to three names of MCP tools of this request that the model
+// may have meant, nearest first; none if no name is near.
 func (b *Binding) Suggest(name string) []string {
 	type near struct {
 		name     string
 		distance int
 	}
-	all := make([]near, len(b.entries))
-	for i, e := range b.entries {
-		all[i] = near{e.Name, distance(name, e.Name)}
+	name = cutText(name, maxName) // no name is longer
+	var all []near
+	for _, e := range b.entries {
+		if d, ok := nearness(name, e.Name); ok {
+			all = append(all, near{e.Name, d})
+		}
 	}
 	slices.SortFunc(all, func(x, y near) int {
 		return cmp.Or(cmp.Compare(x.distance, y.distance), strings.Compare(x.name, y.name))
@@ -29,6 +33,27 @@ func (b *Binding) Suggest(name string) []string {
 	return names
 }
 
+// nearness is the distance of a name that the model used to an injected one, and
+// whether it is small enough for a slip: at most half of the longer one differs.
+// A server prefix that is right says nothing about the tool, so the rest counts
+// alone; one that is missing is a slip of its own kind.
+func nearness(name, injected string) (int, bool) {
+	prefix, tool, _ := strings.Cut(injected, "__")
+	if rest, same := strings.CutPrefix(name, prefix+"__"); same {
+		return slip(rest, tool)
+	}
+	d, ok := slip(name, injected)
+	if !ok && !strings.Contains(name, "__") {
+		return slip(name, tool)
+	}
+	return d, ok
+}
+
+func slip(a, b string) (int, bool) {
+	d := distance(a, b)
+	return d, 2*d <= max(len(a), len(b))
+}
+
 func (b *Binding) unknown(name string) Result {
 	text := fmt.Sprintf("There is no function %q.", cutText(strings.ToValidUTF8(name, "\uFFFD"), maxName))
 	if near := b.Suggest(name); len(near) > 0 {
@@ -37,10 +62,8 @@ func (b *Binding) unknown(name string) Result {
 	return failure(OutcomeUnknownTool, text)
 }
 
-// distance is the Levenshtein distance in bytes; what is over maxName of a does
-// not count, as no name is longer.
+// distance is the Levenshtein distance in bytes.
 func distance(a, b string) int {
-	a = cutText(a, maxName)
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

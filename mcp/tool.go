@@ -30,6 +30,9 @@ type tool struct {
 	raw         string // the whole listing, to notice changes
 	description string
 	parameters  string // the input schema as the model sees it, raw JSON
+	// readOnly: the server says that a call changes nothing (annotations
+	// readOnlyHint).
+	readOnly bool
 	// repeatable: the server says that a second run of the same call does no
 	// harm (annotations readOnlyHint or idempotentHint).
 	repeatable bool
@@ -47,12 +50,20 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 		name:       raw.Get("name").String(),
 		raw:        raw.Raw,
 		parameters: parameters(schema),
-		repeatable: raw.Get("annotations.readOnlyHint").Bool() || raw.Get("annotations.idempotentHint").Bool(),
+		readOnly:   raw.Get("annotations.readOnlyHint").Bool(),
 	}
+	t.repeatable = t.readOnly || raw.Get("annotations.idempotentHint").Bool()
 	t.description = shorten(cmp.Or(raw.Get("description").String(), raw.Get("title").String(), raw.Get("annotations.title").String()))
 	var err error
-	if schema.IsObject() {
-		if t.input, err = compile(schema.Raw); err != nil {
+	if schema.Exists() && !isObjectSchema(schema) {
+		log.Warn("input schema is not one of an object; the tool is offered without parameters", "tool", t.name)
+	}
+	// What was offered is what counts. An input schema that is not one of an
+	// object breaks MCP (2025-11-25, "Tools"), and no arguments fit it; but servers
+	// that publish one seldom check it, so the tool is worth offering, and only its
+	// server can say whether a call is good.
+	if t.parameters != emptySchema {
+		if t.input, err = compile(t.parameters); err != nil {
 			log.Warn("input schema does not compile; arguments go to the server unchecked", "tool", t.name, "error", err)
 		}
 	}
@@ -68,12 +79,11 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 // the server sent them. Providers refuse a root that is not an object schema
 // with properties, and with it the whole request, so these two are added.
 func parameters(schema gjson.Result) string {
-	kind := schema.Get("type")
-	if !schema.IsObject() || kind.Exists() && kind.String() != "object" {
+	if !isObjectSchema(schema) {
 		return emptySchema
 	}
 	var add []string
-	if !kind.Exists() {
+	if !schema.Get("type").Exists() {
 		add = append(add, `"type":"object"`)
 	}
 	if !schema.Get("properties").IsObject() && !schema.Get("properties").Exists() {
@@ -87,6 +97,13 @@ func parameters(schema gjson.Result) string {
 		body += ","
 	}
 	return body + strings.Join(add, ",") + "}"
+}
+
+// isObjectSchema reports whether the root of an input schema is for an object, or
+// says nothing else.
+func isObjectSchema(schema gjson.Result) bool {
+	kind := schema.Get("type")
+	return schema.IsObject() && (!kind.Exists() || kind.String() == "object")
 }
 
 // shorten bounds a description to maxDescription characters.

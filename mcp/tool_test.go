@@ -110,6 +110,17 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// A tool is called by the schema that the model was shown, not by one that no
+// arguments can fit.
+func TestArgumentsFitWhatIsOffered(t *testing.T) {
+	for _, schema := range []string{`{"type":"array","items":{"type":"string"}}`, `{"type":"string"}`, `{"type":"null"}`, `true`, `false`, `null`, `[]`} {
+		tool := parseTool(t, `{"name":"x","inputSchema":`+schema+`}`)
+		if args, err := tool.arguments(""); err != nil || string(args) != "{}" || tool.parameters != emptySchema {
+			t.Errorf("%s: %s, %v, offered %s", schema, args, err, tool.parameters)
+		}
+	}
+}
+
 // A schema that cannot be used for checking leaves the tool usable.
 func TestSchemaNotCompiled(t *testing.T) {
 	for _, schema := range []string{

@@ -52,7 +52,7 @@ type Toolset struct {
 
 // Toolset returns the tools of the servers in the query that are connected. It
 // waits for those still in their first attempt to connect, until ctx ends or
-// that attempt's ConnectTimeout is over; for nothing else.
+// that attempt has taken 3 s or its ConnectTimeout; for nothing else.
 func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 	var names []string
 	var conns []*conn
@@ -65,7 +65,7 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 		names, conns = append(names, name), append(conns, c)
 		key.WriteString(strconv.Quote(name))
 		if c != nil {
-			c.waitFirst(ctx)
+			c.waitFirst(ctx, patience)
 			key.WriteString(c.id)
 		}
 	}
