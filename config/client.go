@@ -115,6 +115,15 @@ func (rs Routes) validate(r *report, at string, clients map[string]Client) {
 	}
 }
 
+// Client gives a profile by its name.
+func (c *Config) Client(name string) (*Client, error) {
+	client, ok := c.Clients[name]
+	if !ok {
+		return nil, fmt.Errorf("the client profile %q is not configured%s", name, hint(name, sortedKeys(c.Clients), "configured"))
+	}
+	return &client, nil
+}
+
 // ClientFor chooses the profile of a request: named if not empty (the gRPC
 // metadata x-mcp-client that a route sets), else by the first glob that matches
 // the route's name, else the default. An unknown name is an error.
@@ -123,11 +132,11 @@ func (c *Config) ClientFor(named, route string) (string, *Client, error) {
 	if name == "" {
 		name = c.Routes.match(route)
 	}
-	client, ok := c.Clients[name]
-	if !ok {
-		return name, nil, fmt.Errorf("the route names the client %q, which is not configured%s", name, hint(name, sortedKeys(c.Clients), "configured"))
+	client, err := c.Client(name)
+	if err != nil {
+		return name, nil, fmt.Errorf("the route names an unknown profile: %w", err)
 	}
-	return name, &client, nil
+	return name, client, nil
 }
 
 func (rs Routes) match(route string) string {

@@ -199,7 +199,7 @@ routes:
 		}
 	}
 	_, _, err := c.ClientFor("team-c", "")
-	if want := `the route names the client "team-c", which is not configured; did you mean "team-a"?`; err == nil || err.Error() != want {
+	if want := `the route names an unknown profile: the client profile "team-c" is not configured; did you mean "team-a"?`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

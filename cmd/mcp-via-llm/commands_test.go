@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -37,7 +38,10 @@ func TestExitCodes(t *testing.T) {
 		"serve, busy":         {"serve --config " + busy, 1, "", "listen.ext_proc: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
 		"serve, no cert":      {"serve --config " + noCert, 1, "", "listen.tls: open /nonexistent/c"},
 		"tools, bad":          {"tools --config " + bad, 1, "", bad + ":2: "},
-		"tools, no client":    {"tools --config " + good + " --client x", 1, "", `"x", which is not configured`},
+		"tools, no client":    {"tools --config " + good + " --client x", 1, "", `--client: the client profile "x" is not configured; configured: default`},
+		"sessions, no slash":  {"sessions count --config " + good + " --client foo", 2, "", `--client: "foo" is not of the form PROFILE/IDENTITY`},
+		"sessions, no name":   {"sessions delete --config " + good + " --client /foo", 2, "", `--client: "/foo" is not of the form PROFILE/IDENTITY`},
+		"sessions, nobody":    {"sessions delete --config " + good + " --client foo/", 2, "", `--client: "foo/" is not of the form PROFILE/IDENTITY`},
 		"envoy-config":        {"envoy-config --config " + good, 0, "name: mcp_egress", ""},
 		"envoy-config, url":   {"envoy-config --config " + good + " --llm-url http://127.0.0.1:8000/v1", 0, "port_value: 8000", ""},
 		"envoy-config, bad":   {"envoy-config --config " + good + " --llm-url ftp://x", 1, "", "--llm-url is not an http or https URL"},
@@ -70,7 +74,8 @@ func TestTools(t *testing.T) {
 	}
 	code, stdout, stderr = command(t, "tools", "--config", path)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if code != 1 || len(lines) != 3 || strings.Join(strings.Fields(lines[0]), " ") != "NAME SERVER KIND TOKENS" || !strings.HasPrefix(lines[1], "calc__add ") {
+	if code != 1 || len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "NAME SERVER KIND TOKENS" || !strings.HasPrefix(lines[1], "calc__add ") ||
+		strings.Join(strings.Fields(lines[3]), " ") != fmt.Sprintf("total of 2 %d", all[0].Tokens+all[1].Tokens) {
 		t.Errorf("exit code %d, %s", code, stdout)
 	}
 	if !strings.Contains(stderr, `server "gone" is not available: `) || !strings.Contains(stderr, "/nonexistent/server") {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
@@ -41,8 +42,8 @@ type clientSessions struct {
 // serveSessions counts (GET) or erases (DELETE) what is kept of a client.
 func (a *app) serveSessions(w http.ResponseWriter, r *http.Request) {
 	out := clientSessions{Client: r.URL.Query().Get("client"), Deleted: r.Method == http.MethodDelete}
-	if out.Client == "" {
-		http.Error(w, "name the client: ?client=PROFILE/IDENTITY, as its turns are logged", http.StatusBadRequest)
+	if err := checkClient(out.Client); err != nil {
+		http.Error(w, "?client="+err.Error(), http.StatusBadRequest)
 		return
 	}
 	do := a.store.Count
@@ -55,6 +56,15 @@ func (a *app) serveSessions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, out)
+}
+
+// checkClient refuses what can be no client: it would be counted as one of whom
+// nothing is kept.
+func checkClient(client string) error {
+	if profile, identity, _ := strings.Cut(client, "/"); profile == "" || identity == "" {
+		return fmt.Errorf("%q is not of the form PROFILE/IDENTITY, such as default/address:10.0.0.7: client and identity, as a turn's log line has them", client)
+	}
+	return nil
 }
 
 type sessionsCommand struct {
@@ -71,6 +81,14 @@ type (
 	sessionsCount  struct{ sessionsFlags }
 	sessionsDelete struct{ sessionsFlags }
 )
+
+// Validate makes a wrong client a wrong usage.
+func (c *sessionsFlags) Validate() error {
+	if err := checkClient(c.Client); err != nil {
+		return fmt.Errorf("--client: %w", err)
+	}
+	return nil
+}
 
 func (c *sessionsCount) Run(out output) error  { return c.ask(out, http.MethodGet) }
 func (c *sessionsDelete) Run(out output) error { return c.ask(out, http.MethodDelete) }

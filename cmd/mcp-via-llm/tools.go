@@ -33,15 +33,16 @@ func (c *toolsCommand) Run(out output) error {
 	if err != nil {
 		return err
 	}
-	client, ok := cfg.Clients[c.Client]
-	if !ok {
-		_, _, err := cfg.ClientFor(c.Client, "")
-		return err
+	client, err := cfg.Client(c.Client)
+	if err != nil {
+		return fmt.Errorf("--client: %w", err)
 	}
 	number, _ := build()
 	servers := slices.DeleteFunc(mcpServers(cfg), func(s mcp.Server) bool { return !slices.Contains(client.Servers, s.Name) })
 	host := mcp.NewHost(mcp.Options{Servers: servers, Log: slog.New(slog.DiscardHandler), Version: number})
-	// Every server is tried once, for at most its own connect_timeout.
+	// Unlike a turn, this has time: every server is tried once, for at most its own
+	// connect_timeout.
+	host.Settle(context.Background())
 	set := host.Toolset(context.Background(), mcp.Query{Servers: client.Servers, MaxTools: client.MaxTools})
 	status := host.Status()
 	closed := host.Close()
@@ -69,8 +70,11 @@ func (c *toolsCommand) print(w io.Writer, all []listed) error {
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tSERVER\tKIND\tTOKENS")
+	total := 0
 	for _, t := range all {
+		total += t.Tokens
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", t.Name, t.Server, t.Kind, t.Tokens)
 	}
+	fmt.Fprintf(table, "total of %d\t\t\t%d\n", len(all), total)
 	return table.Flush()
 }
