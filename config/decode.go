@@ -24,7 +24,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+	if isNull(n) {
 		return
 	}
 	if routes, ok := v.Addr().Interface().(*Routes); ok {
@@ -48,6 +48,13 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	default:
 		d.scalar(n, path, v)
 	}
+}
+
+func isNull(n *yaml.Node) bool {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n.Kind == yaml.ScalarNode && n.Tag == "!!null"
 }
 
 // pairs calls each for every entry of a mapping.
@@ -95,6 +102,11 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	d.pairs(n, path, func(key, value *yaml.Node, at string) {
 		element := reflect.New(v.Type().Elem())
+		if v.Type().Elem().Kind() == reflect.String && isNull(value) {
+			// A header or variable that is there but empty is not one that is not given.
+			d.add(at, "has no value; give it one, write \"\" for an empty one, or leave the key out")
+			return
+		}
 		if s, ok := element.Interface().(section); ok {
 			s.setDefaults()
 		}

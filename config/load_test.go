@@ -62,6 +62,15 @@ var problemRows = []struct{ name, text, want string }{
 	{"stdio and HTTP mixed", "servers:\n  a:\n    command: [x]\n    url: http://h/mcp\n", `2: servers.a: mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, transport); keep one kind`},
 	{"neither kind", "servers:\n  a: {}\n", `2: servers.a: needs a command (stdio server) or a url (HTTP server)`},
 	{"empty command", "servers: {a: {command: []}}\n", `1: servers.a.command: needs a program, such as [npx, -y, some-server]`},
+	{"missing cwd", "servers:\n  a:\n    command: [x]\n    cwd: /nonexistent/dir\n", `4: servers.a.cwd: "/nonexistent/dir" is not a directory here; create it, correct the path, or leave cwd out for the service's own`},
+	{"cwd is a file", "servers: {a: {command: [x], cwd: load_test.go}}\n", `1: servers.a.cwd: "load_test.go" is not a directory here; create it, correct the path, or leave cwd out for the service's own`},
+	{"expanded cwd", "servers: {a: {command: [x], cwd: '/${SECRET}'}}\n", `1: servers.a.cwd: "/${SECRET}" is not a directory here; create it, correct the path, or leave cwd out for the service's own`},
+	{"variable with =", "servers:\n  a:\n    command: [x]\n    env:\n      A=b: c\n", `5: servers.a.env["A=b"]: the name of an environment variable must not contain "=" or NUL; write NAME: value`},
+	{"variable without a name", "servers: {a: {command: [x], env: {'': c}}}\n", `1: servers.a.env[""]: an environment variable needs a name`},
+	{"null variable", "servers:\n  a:\n    command: [x]\n    env:\n      TOKEN:\n", `5: servers.a.env.TOKEN: has no value; give it one, write "" for an empty one, or leave the key out`},
+	{"null header", "servers:\n  a:\n    url: http://h\n    headers: {x: ~}\n", `4: servers.a.headers.x: has no value; give it one, write "" for an empty one, or leave the key out`},
+	{"empty redis URL", "store:\n  redis:\n    url: \"\"\n", `3: store.redis.url: is empty; give it a URL such as redis://127.0.0.1:6379/0, or leave store.redis out for the store in memory`},
+	{"redis without a URL", "store:\n  redis: {}\n", `2: store.redis.url: is empty; give it a URL such as redis://127.0.0.1:6379/0, or leave store.redis out for the store in memory`},
 	{"server name", "servers:\n  1st: {command: [x]}\n", `2: servers.1st: a server name must begin with an ASCII letter, because tool names are made from it`},
 	{"transport", "servers: {a: {url: 'http://h', transport: http}}\n", `1: servers.a.transport: must be one of: streamable-http, sse`},
 	{"bad URL", "servers:\n  a:\n    url: host/mcp\n", `3: servers.a.url: is not a URL of the form http://host or https://host:port/path`},
@@ -201,6 +210,14 @@ routes:
 	_, _, err := c.ClientFor("team-c", "")
 	if want := `the route names an unknown profile: the client profile "team-c" is not configured; did you mean "team-a"?`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// An empty value that is written out is meant.
+func TestEmptyValuesMayBeGiven(t *testing.T) {
+	c := mustLoad(t, "servers: {a: {command: [x], env: {A: ''}, cwd: .}, b: {url: 'http://h', headers: {x: \"\"}}}\nstore: {redis: }\n")
+	if value, ok := c.Servers["a"].Env["A"]; !ok || value != "" || c.Store.Redis != nil {
+		t.Errorf("%+v, %+v", c.Servers, c.Store)
 	}
 }
 

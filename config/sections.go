@@ -49,6 +49,10 @@ func (s *Store) validate(r *report, path string) {
 	if s.Redis == nil {
 		return
 	}
+	if s.Redis.URL == "" {
+		r.add(join(path, "redis.url"), "is empty; give it a URL such as redis://127.0.0.1:6379/0, or leave store.redis out for the store in memory")
+		return
+	}
 	store, err := sessions.Open(s.Options()) // does not connect yet; its errors hold no secrets
 	if err != nil {
 		r.add(join(path, "redis.url"), "cannot be used: %v", err)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ type Server struct {
 	Command []string `yaml:"command"`
 	// Env is added to the small environment a stdio server gets.
 	Env map[string]string `yaml:"env"`
-	// Cwd is the working directory of a stdio server. Default: the service's own.
+	// Cwd is the working directory of a stdio server; it must exist. Default: the
+	// service's own.
 	Cwd string `yaml:"cwd"`
 	// URL is the endpoint of an HTTP server, such as https://host/mcp.
 	URL string `yaml:"url"`
@@ -80,6 +82,7 @@ func (s *Server) validate(r *report, at, name string) {
 	case s.Command != nil && (len(s.Command) == 0 || s.Command[0] == ""):
 		r.add(join(at, "command"), "needs a program, such as [npx, -y, some-server]")
 	}
+	s.validateProcess(r, at)
 	if s.URL != "" {
 		r.httpURL(join(at, "url"), s.URL)
 	}
@@ -90,6 +93,27 @@ func (s *Server) validate(r *report, at, name string) {
 	r.positive(join(at, "max_result_bytes"), s.MaxResultBytes)
 	r.globs(join(at, "tools.allow"), s.Tools.Allow)
 	r.globs(join(at, "tools.deny"), s.Tools.Deny)
+}
+
+// validateProcess checks what would make every start of a stdio server fail.
+func (s *Server) validateProcess(r *report, at string) {
+	for _, name := range sortedKeys(s.Env) {
+		switch key := join(join(at, "env"), name); {
+		case name == "":
+			r.add(key, "an environment variable needs a name")
+		case strings.ContainsAny(name, "=\x00"):
+			r.add(key, "the name of an environment variable must not contain \"=\" or NUL; write NAME: value")
+		case strings.Contains(s.Env[name], "\x00"):
+			r.add(key, "the value of an environment variable must not contain a NUL character")
+		}
+	}
+	if s.Cwd == "" {
+		return
+	}
+	if info, err := os.Stat(s.Cwd); err != nil || !info.IsDir() {
+		key := join(at, "cwd")
+		r.add(key, "%q is not a directory here; create it, correct the path, or leave cwd out for the service's own", r.shown(key, s.Cwd))
+	}
 }
 
 func (s *Server) validateHeaders(r *report, at string) {
