@@ -35,7 +35,7 @@ func TestStorm(t *testing.T) {
 		total = 200
 	}
 	s := startStorm(t)
-	s.run(t, total, 48, []func(*storm, *testing.T, time.Duration){killFirst, killSecond, hangRedis, restartRedis}, "mixed", "mixed", "mixed", "mixed", "long")
+	s.run(t, total, 80, []func(*storm, *testing.T, time.Duration){killFirst, killSecond, hangRedis, restartRedis}, "mixed", "mixed", "mixed", "mixed", "long")
 }
 
 // TestStormOfRounds asserts the same of orders that are placed within a turn, before a mixed one, where Redis stays.
