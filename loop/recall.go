@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -159,6 +160,9 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 	if err := t.journal.claim(ctx); err != nil {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
+		}
+		if t.journal.patient && !t.h.Degrade { // begun afresh, it might do again what the broken attempt has done
+			return false, fmt.Errorf("%w: %w", sessions.ErrUnavailable, err)
 		}
 		t.h.Log.Warn("the session store is away, a turn begins without looking for a broken attempt", "err", err)
 	}

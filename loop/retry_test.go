@@ -121,6 +121,30 @@ func TestReplicaKilledAndTriedAgain(t *testing.T) {
 	}
 }
 
+// Without the store a request that is sent again is refused: what its first attempt
+// has done is not known. One that is not, or that may degrade, goes on.
+func TestTriedAgainWithoutStore(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		degrade bool
+		edit    []func(*http.Request)
+		status  int
+	}{
+		{"for the first time", false, nil, 200},
+		{"again", false, []func(*http.Request){again}, 503},
+		{"again, and may degrade", true, []func(*http.Request){again}, 200},
+	} {
+		rigs, ways, _ := replicas(t, 1)
+		rigs[0].options.Degrade = tt.degrade
+		ways[0].away.Store(true)
+		rigs[0].answer(whole(calls("mcp_mail__send", "{}")), whole(says("Sent.")))
+		w := rigs[0].post(chatOf(asks), tt.edit...)
+		if code := gjson.Get(w.Body.String(), "error.code").String(); w.Code != tt.status || (code == "store_unavailable") != (tt.status == 503) {
+			t.Errorf("%s: %d %s", tt.name, w.Code, w.Body)
+		}
+	}
+}
+
 // failing is a store that finds no records.
 type failing struct{ sessions.Store }
 
