@@ -32,6 +32,11 @@ const (
 	ClientMetadata = "x-mcp-client"
 )
 
+// ownHeaders are for the service alone. It sees them, because routes remove
+// headers when the router sends a request on, after all filters; providers do
+// not, whether or not the request went through the service.
+var ownHeaders = []string{HopHeader, "x-mcp-via-llm", "x-mcp-servers", "x-mcp-session"}
+
 // Mode is how the filter gets the bodies.
 type Mode string
 

@@ -75,7 +75,7 @@ func (b *builder) llmRoutes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:                   "llm",
 		VirtualHosts:           []*routev3.VirtualHost{{Name: "llm", Domains: []string{"*"}, Routes: routes}},
-		RequestHeadersToRemove: []string{HopHeader},
+		RequestHeadersToRemove: ownHeaders,
 	}
 }
 

@@ -38,8 +38,8 @@ func TestLoopSharesTheRoutesAndHasNoFilter(t *testing.T) {
 	if len(loop.HttpFilters) != 1 || len(mainManager.HttpFilters) != 2 || !mainManager.HttpFilters[0].Disabled {
 		t.Errorf("filters: loop %v, main %v", loop.HttpFilters, mainManager.HttpFilters)
 	}
-	if got := mainManager.GetRouteConfig().RequestHeadersToRemove; !slices.Equal(got, []string{HopHeader}) {
-		t.Errorf("the marker leaves Envoy: %q", got)
+	if got := mainManager.GetRouteConfig().RequestHeadersToRemove; !slices.Equal(got, []string{HopHeader, "x-mcp-via-llm", "x-mcp-servers", "x-mcp-session"}) {
+		t.Errorf("what is for the service alone leaves Envoy: removed is only: %q", got)
 	}
 }
 

@@ -20,7 +20,7 @@ var comments = map[string]string{
 	"message_timeout":             "Bounds the first answer of the service only; Envoy's default of 200ms is too short when busy.",
 	"allow_content_length_header": "The provider gets a content-length, not a chunked body (Envoy 1.38 and later).",
 	"stream_idle_timeout":         "Above the largest loop_timeout: the service's own limit comes first and its error is in band.",
-	"request_headers_to_remove":   "Marks the service's own requests; never leaves Envoy.",
+	"request_headers_to_remove":   "The service's mark on its own requests, and what clients tell it: seen by the filter, never by a provider.",
 	"typed_per_filter_config":     "Turns the filter on. To choose a client profile: overrides: {grpc_initial_metadata: [{key: x-mcp-client, value: NAME}]}.",
 	"timeout":                     "A route timeout would cover the whole answer. No retry_policy: it would send streamed bodies twice.",
 	"idle_timeout":                "Below the idle timeout of providers, because nothing retries a lost race.",

@@ -176,6 +176,56 @@ envoy: {main: %q, mcp_egress: %q, use_mcp_egress: true, admin: %q}
 	s.stop(t) // while the server still takes the end of the session
 }
 
+// What a client tells the service reaches it through Envoy, and the provider on no
+// way: not by the route with the filter, nor by another, nor past a service that is
+// down. The provider of the rig looks for the headers.
+func TestHeadersForTheServiceAlone(t *testing.T) {
+	base, requests := provider(t, "twin__add", `{"a":5,"b":7}`)
+	a := addresses(t, 5)
+	path := writeConfig(t, fmt.Sprintf(`
+listen: {ext_proc: %q, admin: "127.0.0.1:0"}
+llm: {loop_url: "http://%s", base_url: %q}
+servers: {calc: %s, twin: %s}
+envoy: {main: %q, mcp_egress: %q, admin: %q, failure_mode_allow: true}
+`, a[0], a[2], base, stdioServer(), stdioServer(), a[1], a[3], a[4]))
+	s := start(t, path)
+	startEnvoy(t, path, a[4])
+	front := &service{http: "http://" + a[1]}
+	content := func(headers ...string) string {
+		code, body := ask(t, front, headers...)
+		if code != http.StatusOK {
+			t.Errorf("%q: %d %s", headers, code, body)
+		}
+		return gjson.Get(body, "choices.0.message.content").String()
+	}
+	if got := content("x-mcp-servers: twin", "x-mcp-session: s"); got != "12" {
+		t.Errorf("with the server: %q", got)
+	}
+	if got := content("x-mcp-servers: calc"); !strings.Contains(got, `no function "twin__add"`) {
+		t.Errorf("narrowed to another server: %q", got)
+	}
+	if got := content("x-mcp-via-llm: off", "x-mcp-servers: twin"); got != "hi" {
+		t.Errorf("switched off: %q", got)
+	}
+	for _, name := range []string{"x-mcp-via-llm", "x-mcp-servers", "x-mcp-session"} {
+		request, err := http.NewRequest(http.MethodGet, front.http+"/v1/models", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set(name, "twin")
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	s.stop(t)
+	before := requests.Load()
+	if got := content("x-mcp-servers: twin", "x-mcp-session: s", "x-mcp-via-llm: on"); got != "hi" || requests.Load() != before+1 {
+		t.Errorf("while the service is down: %q", got)
+	}
+}
+
 func checkHealth(t *testing.T, address string, creds credentials.TransportCredentials, name string) (healthv1.HealthCheckResponse_ServingStatus, error) {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
