@@ -71,12 +71,17 @@ check: lint ## lint, and fail if formatting or generation leaves the work tree c
 	$(GO) mod verify >/dev/null
 	@if [ -n "$$(git status --porcelain)" ]; then echo "the work tree is dirty:"; git status --short; exit 1; fi
 
+# The question reaches the demo as it was typed, by the environment: here, make would expand a $ in it and the shell
+# would read its quotes.
+override ASK := $(value ASK)
+export ASK
+
 .PHONY: demo
 demo: tools-demo build ## see it work: LLM=http://host/v1 [MODEL=] [KEY_ENV=] [CONFIG=] [ASK=] for a real model, KEEP=1 to leave it running
 	@$(GO) build -o bin/addserver ./e2e/addserver
 	@$(GO) build -o bin/demo ./e2e/demo
 	@exec bin/demo $(if $(LLM),-llm '$(LLM)') $(if $(MODEL),-model '$(MODEL)') $(if $(KEY_ENV),-key-env '$(KEY_ENV)') \
-		$(if $(CONFIG),-config '$(CONFIG)') $(if $(ASK),-ask '$(subst ','\'',$(ASK))') $(if $(KEEP),-keep)
+		$(if $(CONFIG),-config '$(CONFIG)') $(if $(KEEP),-keep)
 
 .PHONY: clean
 clean: ## remove bin/ and .tools/

@@ -46,7 +46,9 @@ func TestDemo(t *testing.T) {
 		if err := os.WriteFile(config, []byte("servers:\n  mine: {command: ["+addServer+"]}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := runDemo(t, []string{"MY_KEY=secret-key"}, "LLM=http://"+model.Address()+"/v1", "KEY_ENV=MY_KEY", "CONFIG="+config, "ASK=What's 2 plus 3?")
+		// What make and shells would expand, split or run.
+		const question = `What's 2 plus 3? It costs $5, "quite" a $(touch x ${HOME} $$ \n ` + "`id`" + ` * & ; #`
+		out, err := runDemo(t, []string{"MY_KEY=secret-key"}, "LLM=http://"+model.Address()+"/v1", "KEY_ENV=MY_KEY", "CONFIG="+config, "ASK="+question)
 		if n := strings.Count(out, "2 plus 3 is 5."); err != nil || n != 3 || strings.Count(out, "mine__add_numbers: ok") != 4 {
 			t.Fatalf("%v, and the answer is shown %d times, want 3:\n%s", err, n, out)
 		}
@@ -54,6 +56,9 @@ func TestDemo(t *testing.T) {
 			t.Error("the key is shown")
 		}
 		for _, request := range model.Requests() {
+			if got := request.Chat.Messages[0].Text(); got != question {
+				t.Errorf("the question arrived as %s", got)
+			}
 			if request.Header.Get("Authorization") != "Bearer secret-key" {
 				t.Errorf("segment with authorization %q", request.Header.Get("Authorization"))
 			}

@@ -1,8 +1,10 @@
 // Demo shows the whole at work: it starts Envoy, the service and an MCP server, asks a question as curl and as an
-// OpenAI SDK, and prints what happened inside. Without -llm the model is a scripted one, so no key is needed.
+// OpenAI SDK, and prints what happened inside. Without -llm the model is a scripted one, so no key is needed. The
+// environment variable ASK holds another question.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,9 +28,9 @@ func main() {
 	flag.StringVar(&o.model, "model", "", "the model's `name`; empty: the only one that the LLM lists")
 	flag.StringVar(&o.keyEnv, "key-env", "", "`name` of the environment variable that holds the LLM's key")
 	flag.StringVar(&o.config, "config", "", "a configuration `file` with your own servers and clients")
-	flag.StringVar(&o.ask, "ask", "What is 5 plus 7?", "the `question`")
 	flag.BoolVar(&o.keep, "keep", false, "leave everything running until interrupted")
 	flag.Parse()
+	o.ask = cmp.Or(os.Getenv("ASK"), "What is 5 plus 7?")
 	if err := run(ctx, o); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
