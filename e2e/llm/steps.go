@@ -42,11 +42,13 @@ type Chunk struct {
 	Bytes string
 }
 
-// SSE answers with status 200, text/event-stream and exactly these chunks, each flushed on its own.
+// SSE answers with status 200, text/event-stream and exactly these chunks, each flushed on its own. The headers go out
+// at once, before the first chunk's delay, as those of many providers do.
 func SSE(chunks ...Chunk) Step {
 	return func(w http.ResponseWriter, r *Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 		w.WriteHeader(http.StatusOK)
+		http.NewResponseController(w).Flush()
 		send(w, r, chunks)
 	}
 }
