@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -165,13 +166,17 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			parse(t, text)
-			validate(t, "1.40.0", text)
+			for _, version := range []string{"1.38.3", "1.39.3", "1.40.0"} {
+				validate(t, version, text)
+			}
+			// What the README says of 1.37.
+			validate(t, "1.37.0", regexp.MustCompile(`(?m)^ *allow_content_length_header: .*\n`).ReplaceAll(text, nil))
 		})
 	}
 }
 
 const allInOneHeader = `MCP via LLM, all in one: Envoy as a gateway on port 10000, the service beside it on loopback.
-Start:  mcp-via-llm serve --config config.yaml   and   envoy -c all-in-one.yaml
+Start:  mcp-via-llm serve --config config.yaml   and   envoy -c all-in-one.yaml --disable-hot-restart
 Use:    OPENAI_BASE_URL=http://GATEWAY:10000/v1
 The file is what "mcp-via-llm envoy-config" prints for two HTTP MCP servers; the egress listener is
 used where the configuration sets envoy.use_mcp_egress: true.`
