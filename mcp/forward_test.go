@@ -19,6 +19,30 @@ func user(token string) http.Header {
 	return h
 }
 
+// A caller's own connections to several slow servers are waited for together.
+func TestForwardedAtOnce(t *testing.T) {
+	t.Parallel()
+	const timeout = 400 * time.Millisecond
+	var servers []Server
+	var names []string
+	for _, name := range []string{"a", "b", "c"} {
+		f := newToolbox().serve(t, stateful)
+		f.on(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+			<-r.Context().Done()
+			return true
+		})
+		cfg := config(name, stateful, f)
+		cfg.ForwardHeaders, cfg.ConnectTimeout = []string{"x-user-token"}, timeout
+		servers, names = append(servers, cfg), append(names, name)
+	}
+	h := newTestHost(t, servers...)
+	begin := time.Now()
+	got := h.Toolset(t.Context(), Query{Servers: names, Header: user("ann")}).Unavailable()
+	if took := time.Since(begin); len(got) != 3 || took < timeout/2 || took > 2*timeout {
+		t.Errorf("unavailable %q after %v", got, took)
+	}
+}
+
 // Each set of forwarded values has a session of its own: no request, no list and
 // no call of one user ever goes out with another's.
 func TestForwardedCredentials(t *testing.T) {

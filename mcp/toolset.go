@@ -65,14 +65,14 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 		names, conns = append(names, name), append(conns, c)
 		key.WriteString(strconv.Quote(name))
 		if c != nil {
-			c.waitFirst(ctx, patience)
 			key.WriteString(c.id)
 		}
 	}
 	key.WriteString(strconv.Itoa(q.MaxTools))
 	from := make([]*catalog, len(conns))
-	for i, c := range conns {
+	for i, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
 		if c != nil {
+			c.waitFirst(ctx, patience)
 			from[i] = c.current.Load().catalog
 		}
 	}
