@@ -192,24 +192,35 @@ func (j *journal) isLost() bool {
 	return j.lost
 }
 
-// done ends the journal of a turn that ended well.
-func (j *journal) done(ctx context.Context) {
+// answerTime is how long a journal outlives its turn: when the turn has ended, the
+// end of its answer is still on its way. A replica that is killed then leaves a
+// journal, since the client may never have had the answer.
+const answerTime = 100 * time.Millisecond
+
+// done ends the journal of a turn that ended well, in the background.
+func (j *journal) done() {
 	if !j.open {
 		return
 	}
-	j.end()
-	err := j.store(ctx, func(ctx context.Context) error {
-		if _, err := j.s.store.Remove(ctx, j.s.scope, j.bag, j.attempt); err != nil {
-			return err
+	j.s.running.Go(func() {
+		select {
+		case <-time.After(answerTime):
+		case <-j.s.closing.Done():
 		}
-		if err := j.s.store.Delete(ctx, j.s.scope, j.key()); err != nil {
-			return err
+		j.end()
+		err := j.store(context.Background(), func(ctx context.Context) error {
+			if _, err := j.s.store.Remove(ctx, j.s.scope, j.bag, j.attempt); err != nil {
+				return err
+			}
+			if err := j.s.store.Delete(ctx, j.s.scope, j.key()); err != nil {
+				return err
+			}
+			return j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner)
+		})
+		if err != nil {
+			j.s.log.Warn("the journal of a turn that ended is left over", "err", err)
 		}
-		return j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner)
 	})
-	if err != nil {
-		j.s.log.Warn("the journal of a turn that ended is left over", "err", err)
-	}
 }
 
 // broken leaves the journal to whoever sends the request again.

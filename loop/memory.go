@@ -21,6 +21,8 @@ type Memory struct {
 
 	ctx     context.Context // of calls in the background
 	stop    context.CancelFunc
+	closing context.Context // ends as Close begins
+	close   context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -57,12 +59,14 @@ func NewMemory(store sessions.Store, log *slog.Logger, event func(string)) *Memo
 	}
 	m := &Memory{store: store, log: log, event: event}
 	m.ctx, m.stop = context.WithCancel(context.Background())
+	m.closing, m.close = context.WithCancel(m.ctx)
 	return m
 }
 
 // Close waits for the calls in the background until ctx ends, and then cancels
 // them: other replicas find them without an owner.
 func (m *Memory) Close(ctx context.Context) {
+	m.close()
 	done := make(chan struct{})
 	go func() { m.running.Wait(); close(done) }()
 	select {

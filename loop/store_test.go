@@ -365,6 +365,9 @@ func TestJournal(t *testing.T) {
 			if n := len(rigs[0].tools.made()); n != 2 {
 				t.Errorf("stream %v: %d calls on the first replica, want 2", streaming, n)
 			}
+			for _, g := range rigs {
+				g.memory.Close(t.Context()) // and with it what is still to be done
+			}
 			if n, err := store.Count(t.Context(), "default/"); err != nil || n != 4 {
 				t.Errorf("stream %v: %d keys are left (%v), want two for each of two answers", streaming, n, err)
 			}
@@ -431,6 +434,7 @@ func TestJournal(t *testing.T) {
 		if made := len(g.tools.made()); made != n {
 			t.Errorf("%d calls ran, want %d", made, n)
 		}
+		g.memory.Close(t.Context()) // and with it what is still to be done
 		if left, err := store.Count(t.Context(), "default/"); err != nil || left != 2 {
 			t.Errorf("%d keys are left (%v)", left, err)
 		}

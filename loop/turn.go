@@ -89,7 +89,7 @@ func (t *turn) run() {
 	}
 	switch err := t.loop(ctx); {
 	case err == nil:
-		t.journal.done(ctx)
+		t.journal.done()
 	case errors.Is(err, errCopied):
 		t.journal.broken(ctx)
 		t.end(StopError, t.rec.report.Segments[0].Status, err)

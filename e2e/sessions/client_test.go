@@ -46,7 +46,8 @@ type conversation struct {
 	headers  []string // more of them, "name: value"
 	user     string
 	messages []any
-	tries    int // of the conversation as it stands
+	tries    int      // of the conversation as it stands
+	ends     []string // how attempts ended, for showing after a failure
 }
 
 func (w *world) talk(p plan, stream bool) *conversation {

@@ -37,14 +37,13 @@ func (a answer) outcome() string {
 func (c *conversation) insist(t *testing.T, ended func(outcome string)) answer {
 	t.Helper()
 	begin, pause := time.Now(), 100*time.Millisecond
-	var history []string
 	for {
 		a := c.send(t.Context())
 		outcome := a.outcome()
 		if ended != nil {
 			ended(outcome)
 		}
-		history = append(history, fmt.Sprintf("%v: %d %s %v", time.Since(begin).Round(time.Millisecond), a.status, a.code, a.err))
+		c.ends = append(c.ends, fmt.Sprintf("%s %s: %d bytes, %d %s %v", time.Now().Format("05.000"), outcome, len(a.body), a.status, a.code, a.err))
 		switch {
 		case outcome == outcomeAnswer:
 			c.take(a)
@@ -53,7 +52,7 @@ func (c *conversation) insist(t *testing.T, ended func(outcome string)) answer {
 			t.Errorf("%s: an end that nobody promised: %v", c.id, a)
 			return a
 		case time.Since(begin) > 2*requestLimit:
-			t.Errorf("%s: no answer:\n%s", c.id, strings.Join(history, "\n"))
+			t.Errorf("%s: no answer:\n%s", c.id, strings.Join(c.ends, "\n"))
 			return a
 		}
 		time.Sleep(pause)

@@ -165,7 +165,7 @@ func (s *storm) judge(t *testing.T, c *conversation, started string) {
 		t.Errorf("%s: the model was told %q", c.id, told)
 	}
 	if ran > 1 || word == "done" && ran != 1 {
-		t.Errorf("%s: the order ran %d times, and the model was told %q", c.id, ran, told)
+		t.Errorf("%s: the order ran %d times, and the model was told %q:\n%s", c.id, ran, told, strings.Join(c.ends, "\n"))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
