@@ -91,31 +91,9 @@ func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record,
 	if len(replies) == 0 {
 		return nil, nil
 	}
-	first := firstWhole(c, replies)
-	keys := make([]string, len(replies), len(replies)+1)
-	for i, at := range replies {
-		keys[i] = turnKey(c.anchor(at))
-	}
-	if first >= 0 {
-		keys = append(keys, localKey(c.local(first)))
-	}
-	found, err := s.load(ctx, keys...)
+	found, err := s.find(ctx, c, replies)
 	if err != nil {
 		return nil, err
-	}
-	if first >= 0 {
-		anchor := uniqueAnchor(found[len(replies)])
-		if found = found[:len(replies)]; noneOf(found) && anchor != "" && anchor != c.anchor(first) {
-			if err := c.rebase(first, anchor); err != nil {
-				return nil, err
-			}
-			for i, at := range replies {
-				keys[i] = turnKey(c.anchor(at))
-			}
-			if found, err = s.load(ctx, keys[:len(replies)]...); err != nil {
-				return nil, err
-			}
-		}
 	}
 	out, last := map[int]*record{}, replies[len(replies)-1]
 	for i, fields := range found {
@@ -143,48 +121,6 @@ func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record,
 		}
 	}
 	return out, nil
-}
-
-// firstWhole is the place of the first reply whose turn is in the request from
-// its beginning; -1 if there is none.
-func firstWhole(c *conversation, replies []int) int {
-	for _, at := range replies {
-		if c.local(at) != "" {
-			return at
-		}
-	}
-	return -1
-}
-
-func noneOf(found []sessions.Fields) bool {
-	for _, fields := range found {
-		if fields != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// sign notes where in its conversation a turn stands, for clients that cut off
-// what was before. Where the same turn stands in two places none is known by it.
-func (s *session) sign(ctx context.Context, local, anchor string) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
-	actual, err := s.store.Settle(ctx, s.scope, localKey(local), anchorField, []byte(anchor), s.ttl)
-	if err == nil && string(actual) != anchor {
-		err = s.store.Put(ctx, s.scope, localKey(local), sessions.Fields{ambiguousField: []byte("1")}, s.ttl)
-	}
-	if err != nil {
-		s.log.Debug("a turn will not be found in a history that is cut off", "err", err)
-	}
-}
-
-// uniqueAnchor reads what sign has noted; "" if that is nothing or not unique.
-func uniqueAnchor(fields sessions.Fields) string {
-	if fields[ambiguousField] != nil {
-		return ""
-	}
-	return string(fields[anchorField])
 }
 
 // expired finds what is left of a mixed turn whose record is gone: its calls, and
@@ -221,12 +157,6 @@ func (s *session) load(ctx context.Context, keys ...string) ([]sessions.Fields, 
 	return found, err
 }
 
-const (
-	anchorField    = "anchor"
-	ambiguousField = "ambiguous"
-)
-
-func localKey(local string) string    { return "l:" + local }
 func turnKey(anchor string) string    { return "t:" + anchor }
 func graveKey(anchor string) string   { return "x:" + anchor }
 func leaseName(attempt string) string { return "o:" + attempt }
