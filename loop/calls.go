@@ -14,11 +14,6 @@ import (
 // are known, and gives all results in the order of the calls. Every call has a
 // result: one that says what went wrong, if need be.
 func (t *turn) runCalls(ctx context.Context, place int, calls []chat.Call, known map[int]Result) []Result {
-	limit := t.client.MaxParallelCalls
-	if limit <= 0 {
-		limit = len(calls)
-	}
-	places := make(chan struct{}, limit)
 	results := make([]Result, len(calls))
 	var wg sync.WaitGroup
 	for i, call := range calls {
@@ -30,8 +25,7 @@ func (t *turn) runCalls(ctx context.Context, place int, calls []chat.Call, known
 			continue
 		}
 		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+			defer t.take()()
 			start := time.Now()
 			results[i] = t.runCall(ctx, call)
 			t.rec.call(CallReport{Name: call.Name, Segment: place + 1, Offset: start.Sub(t.start), Duration: time.Since(start),
@@ -49,6 +43,16 @@ func (t *turn) runCalls(ctx context.Context, place int, calls []chat.Call, known
 		}
 	}
 	return results
+}
+
+// take waits until fewer than MaxParallelCalls of the turn's calls run, and gives
+// what ends the one that may run now.
+func (t *turn) take() (release func()) {
+	if t.places == nil {
+		return func() {}
+	}
+	t.places <- struct{}{}
+	return func() { <-t.places }
 }
 
 // runCall runs one call. A panic of the tool's side ends the call, not the process.

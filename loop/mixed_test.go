@@ -239,6 +239,23 @@ func TestMixedNeverResumed(t *testing.T) {
 	}
 }
 
+// The limit of calls that run at once holds for those in the background too.
+func TestMixedCallsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rigs, _, _ := replicas(t, 1)
+		g := rigs[0]
+		g.client.MaxParallelCalls = 1
+		g.tools.run = slowTools(10 * time.Second)
+		g.answer(whole(mixedCalls()), whole(says("Done.")))
+		start := time.Now()
+		g.post(chatOf(asks))
+		g.post(chatOf(asks, booking, booked))
+		if d := time.Since(start); d != 20*time.Second {
+			t.Errorf("two calls took %v one after the other", d)
+		}
+	})
+}
+
 // Mixed turns may follow each other, with MCP rounds between them.
 func TestSeveralMixedTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -150,6 +150,7 @@ func (t *turn) forgot(err error) {
 
 // runHeld runs a hidden call of a mixed turn.
 func (t *turn) runHeld(ctx context.Context, c heldCall) Result {
+	defer t.take()()
 	return t.runCall(ctx, chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments})
 }
 

@@ -23,6 +23,7 @@ type turn struct {
 	tools  Tools
 
 	start  time.Time
+	places chan struct{} // taken by the calls that run; nil: no limit
 	rec    ledger
 	acted  bool   // an MCP call ran that may have changed something, and no journal knows
 	asked  bool   // the provider was sent a request
@@ -49,6 +50,9 @@ func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req 
 	known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
 	t.relay = &chat.Relay{Known: known, Hidden: t.hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
 	t.whole = &chat.Whole{Hidden: t.hidden, Dialect: dialect}
+	if c.MaxParallelCalls > 0 {
+		t.places = make(chan struct{}, c.MaxParallelCalls)
+	}
 	t.rec.report = Report{ID: r.Header.Get("X-Request-Id"), Client: c.Name, Model: req.Model, Stream: req.Stream, Start: t.start,
 		Unavailable: tools.Unavailable(), Segments: []SegmentReport{}, Calls: []CallReport{}}
 	return t
