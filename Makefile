@@ -42,6 +42,10 @@ race: ## unit tests with the race detector
 e2e: tools ## tests with a real Envoy, real MCP servers and a scripted LLM; RUN=Regexp chooses
 	$(GO) test -count=1 -timeout 15m $(if $(RUN),-v -run '$(RUN)') $(E2E)
 
+.PHONY: bench
+bench: ## micro benchmarks; PKG=./chat chooses
+	$(GO) test -run '^$$' -bench . -benchmem $(or $(PKG),./chat ./loop ./sse ./sessions ./extproc)
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (default 10s)
 	@for package in $(UNIT); do \

@@ -1,11 +1,14 @@
 package loop
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
 
 // BenchmarkConversation recognises a conversation of about the given size.
@@ -29,4 +32,30 @@ func BenchmarkConversation(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkMixed is a mixed exchange in which the MCP call and the client's own
+// take 20 ms each. It reports what the whole takes in units of the longer one: 1
+// is perfect, 2 would be one after the other.
+func BenchmarkMixed(b *testing.B) {
+	const each = 20 * time.Millisecond
+	store := sessions.NewMemory(10_000, 64<<20)
+	defer store.Close() //nolint:errcheck // in memory
+	g := newRig()
+	g.memory = g.remember(store)
+	defer g.memory.Close(context.Background())
+	g.tools.run = func(context.Context, string, string) Result {
+		time.Sleep(each)
+		return Result{Text: "x", Outcome: "ok"}
+	}
+	n := 0
+	for b.Loop() {
+		n++
+		asks := fmt.Sprintf(`{"role":"user","content":"%d"}`, n)
+		g.answer(whole(mixedCalls()), whole(says("Done.")))
+		g.post(chatOf(asks))
+		time.Sleep(each) // the client is at its own call
+		g.post(chatOf(asks, booking, booked))
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(each), "of-the-longer")
 }
