@@ -120,6 +120,12 @@ func (c *conversation) results(i int) []chat.Message {
 	return c.messages[i+1 : end]
 }
 
+// brings says whether message i is the one whose calls the request brings the
+// results of.
+func (c *conversation) brings(i int) bool {
+	return c.endsInResult() && i+1+len(c.results(i)) == len(c.messages)
+}
+
 // endsInResult says whether the request ends with the result of a client call.
 func (c *conversation) endsInResult() bool {
 	return len(c.messages) > 0 && c.messages[len(c.messages)-1].Role == "tool"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
 
 // journal guards one attempt at a turn: each MCP call is stored as it finishes.
@@ -22,7 +23,10 @@ type journal struct {
 	owner   string
 	abort   context.CancelCauseFunc
 
+	written bool // its first segment is in the store
 	patient bool // the client says that it sent this request before
+
+	waits func() // told that the claim waits
 
 	rounds []journalRound // what a claimed journal has
 
@@ -42,7 +46,7 @@ type journalRound struct {
 // newJournal makes the journal of an attempt at a request. abort ends the attempt
 // if another one has taken its journal over.
 func newJournal(s *session, request string, abort context.CancelCauseFunc) *journal {
-	return &journal{s: s, bag: "b:" + request, attempt: rand.Text(), owner: rand.Text(), abort: abort, end: func() {}}
+	return &journal{s: s, bag: "b:" + request, attempt: rand.Text(), owner: rand.Text(), abort: abort, end: func() {}, waits: func() {}}
 }
 
 var errTakenOver = errors.New("the same request was sent again and goes on from this turn's journal")
@@ -59,6 +63,7 @@ func (j *journal) claim(ctx context.Context) error {
 		if err != nil || len(j.rounds) > 0 || !alive || !j.patient || time.Now().After(end) {
 			return err
 		}
+		j.waits()
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -98,7 +103,7 @@ func (j *journal) tryClaim(ctx context.Context) (alive bool, err error) {
 		}
 		rounds, err := decodeJournal(found[0])
 		if err == nil && len(rounds) > 0 {
-			j.rounds = rounds
+			j.rounds, j.written = rounds, true
 			j.begun()
 			j.s.event(EventClaimed)
 			return false, nil
@@ -126,7 +131,11 @@ func (j *journal) begun() {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				if held, err := j.s.store.Renew(ctx, j.s.scope, j.lease(), j.owner, leaseTTL); err == nil && !held {
+				held, err := j.s.store.Renew(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
+				if err == nil && !held { // taken over, or erased with all else of the client
+					held, err = j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
+				}
+				if err == nil && !held {
 					j.abort(errTakenOver)
 					return
 				}
@@ -150,9 +159,24 @@ func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply) {
 		}
 	}
 	if err == nil {
-		err = j.store(ctx, func(ctx context.Context) error { return j.s.store.Put(ctx, j.s.scope, j.key(), fields, j.s.ttl) })
+		err = j.store(ctx, func(ctx context.Context) error { return j.write(ctx, fields) })
 	}
 	j.note(err)
+}
+
+var errErased = errors.New("the turn's journal was erased")
+
+// write adds to the journal. What was erased stays so.
+func (j *journal) write(ctx context.Context, fields sessions.Fields) error {
+	if !j.written {
+		j.written = true
+		return j.s.store.Put(ctx, j.s.scope, j.key(), fields, j.s.ttl)
+	}
+	there, err := j.s.store.Update(ctx, j.s.scope, j.key(), fields, j.s.ttl)
+	if err == nil && !there {
+		err = errErased
+	}
+	return err
 }
 
 // call notes the result of a call. It is stored even if the turn has just been
@@ -160,7 +184,7 @@ func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply) {
 func (j *journal) call(ctx context.Context, segment, place int, result Result) {
 	fields, err := encodeCall(segment, place, result)
 	if err == nil {
-		err = j.store(ctx, func(ctx context.Context) error { return j.s.store.Put(ctx, j.s.scope, j.key(), fields, j.s.ttl) })
+		err = j.store(ctx, func(ctx context.Context) error { return j.write(ctx, fields) })
 	}
 	j.note(err)
 }

@@ -345,3 +345,43 @@ func TestMixedResumeRefused(t *testing.T) {
 		})
 	}
 }
+
+// What the model has not seen yet is never left out, however large it is.
+func TestMixedFreshResultsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rigs, _, _ := replicas(t, 1)
+		g := rigs[0]
+		g.client.HistoryMaxBytes = 10
+		g.tools.run = slowTools(time.Second)
+		g.answer(whole(calls("mcp_wx__now", "{}")), whole(says("Sunny.")), whole(mixedCalls()), whole(says("Done.")), whole(says("Bye.")))
+		g.post(chatOf(asks))
+		g.post(chatOf(asks, sunny, asks))
+		g.post(chatOf(asks, sunny, asks, booking, booked))
+		old := strings.Replace(withTool, "result of mcp_wx__now", noticeTrimmed, 1)
+		old = strings.TrimSuffix(old, "user:Thanks.")
+		if got := g.history(); got != old+fmt.Sprintf(inOrder, fromMail, fromNow) {
+			t.Errorf("the model saw %s", got)
+		}
+		g.post(chatOf(asks, sunny, asks, booking, booked, `{"role":"assistant","content":"Done."}`, thanks))
+		if got := g.history(); strings.Count(got, noticeTrimmed) != 3 {
+			t.Errorf("one turn later the model saw %s", got)
+		}
+	})
+}
+
+// A resume that waits keeps the record alive, and its calls with it.
+func TestMixedResumeKeepsCallsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rigs, _, _ := replicas(t, 1)
+		g := rigs[0]
+		g.client.SessionTTL = 10 * time.Second
+		g.tools.run = slowTools(30 * time.Second)
+		g.answer(whole(mixedCalls()), whole(says("Done.")))
+		g.post(chatOf(asks))
+		time.Sleep(time.Second)
+		g.post(chatOf(asks, booking, booked))
+		if got := g.history(); got != fmt.Sprintf(inOrder, fromMail, fromNow) {
+			t.Errorf("the model saw %s", got)
+		}
+	})
+}

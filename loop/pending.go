@@ -25,7 +25,7 @@ func (s *session) pend(ctx context.Context, anchor string, r *record, run func(c
 	}
 	s.bury(ctx, anchor, r)
 	s.event(EventPending)
-	background, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), s.ttl, errors.New("the record of the mixed turn has expired"))
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(s.ctx, stop)
 	s.running.Go(func() {
 		defer stop()
@@ -119,7 +119,7 @@ func (s *session) settleOnce(ctx context.Context, anchor string, r *record, plac
 // beat renews the lease until ctx ends. When the record or the lease is lost it
 // cancels the calls.
 func (s *session) beat(ctx context.Context, cancel context.CancelCauseFunc, anchor, owner, attempt string) {
-	ticker := time.NewTicker(heartbeat)
+	ticker := time.NewTicker(min(heartbeat, s.ttl))
 	defer ticker.Stop()
 	for {
 		select {

@@ -60,13 +60,7 @@ func (t *turn) unfold(ctx context.Context) error {
 		if len(r.missing()) == 0 || r.buried {
 			continue
 		}
-		if t.req.Stream {
-			t.answer.open(http.Header{}) // silence from here on is ours
-			if t.client.KeepaliveStyle == "chunk" {
-				t.relay.Name()
-				t.answer.setIdle(t.relay.Idle())
-			}
-		}
+		t.ownSilence()
 		if err := t.session.await(ctx, t.conv.anchor(at), r, t.runHeld); err != nil {
 			return err
 		}
@@ -77,7 +71,11 @@ func (t *turn) unfold(ctx context.Context) error {
 		pieces = append(pieces, t.records[at].unfold(results))
 		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1 + len(results)})
 	}
-	trim(pieces, t.client.HistoryMaxBytes)
+	old, fresh := pieces, []piece(nil)
+	if n := len(places); n > 0 && t.conv.brings(places[n-1]) {
+		old, fresh = pieces[:n-1], pieces[n-1]
+	}
+	trim(old, fresh, t.client.HistoryMaxBytes)
 	for i, all := range pieces {
 		for _, p := range all {
 			t.replaced[i].With = append(t.replaced[i].With, p.raw)
@@ -85,6 +83,19 @@ func (t *turn) unfold(ctx context.Context) error {
 	}
 	t.rec.report.Recalled = len(places)
 	return nil
+}
+
+// ownSilence begins the answer before the provider does: from here on the silence
+// is ours, and keep-alives break it.
+func (t *turn) ownSilence() {
+	if !t.req.Stream {
+		return
+	}
+	t.answer.open(http.Header{})
+	if t.client.KeepaliveStyle == "chunk" {
+		t.relay.Name()
+		t.answer.setIdle(t.relay.Idle())
+	}
 }
 
 // sign lets the turn be found in a history that its client has cut off. That is
@@ -158,6 +169,7 @@ func (t *turn) runHeld(ctx context.Context, c heldCall) Result {
 // says whether that was all: the attempt may have broken when all that was left
 // was to hand the client its calls.
 func (t *turn) replay(ctx context.Context) (ended bool, err error) {
+	t.journal.waits = t.ownSilence
 	if err := t.journal.claim(ctx); err != nil {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)

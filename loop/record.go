@@ -109,17 +109,14 @@ func (r *record) unfold(results []chat.Message) []piece {
 }
 
 // trim replaces the oldest hidden results by a notice where all of them together
-// have more than limit bytes. It cuts in steps of a quarter of the limit, so that
+// have more than limit bytes. Those of fresh count, but stay: the model has not
+// seen them yet. It cuts in steps of a quarter of the limit, so that
 // the beginning of the history stays the same for several turns and a provider's
 // prompt cache keeps hitting. Calls, ids and order stay.
-func trim(all [][]piece, limit int) {
-	total := 0
+func trim(all [][]piece, fresh []piece, limit int) {
+	total := resultBytes(fresh)
 	for _, pieces := range all {
-		for _, p := range pieces {
-			if p.result != "" {
-				total += len(p.raw)
-			}
-		}
+		total += resultBytes(pieces)
 	}
 	if limit <= 0 || total <= limit {
 		return
@@ -137,4 +134,13 @@ func trim(all [][]piece, limit int) {
 			}
 		}
 	}
+}
+
+func resultBytes(pieces []piece) (n int) {
+	for _, p := range pieces {
+		if p.result != "" {
+			n += len(p.raw)
+		}
+	}
+	return n
 }

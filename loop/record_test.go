@@ -61,7 +61,7 @@ func TestTrim(t *testing.T) {
 	cuts := map[int]int{}
 	for n := 1; n <= 100; n++ {
 		all := build(n)
-		trim(all, 20_000)
+		trim(all, nil, 20_000)
 		total, cut := 0, 0
 		for i, pieces := range all {
 			total += len(pieces[1].raw)
@@ -84,7 +84,7 @@ func TestTrim(t *testing.T) {
 		t.Errorf("the cut moved %d times in 100 turns", len(cuts))
 	}
 	all := build(30)
-	trim(all, 0)
+	trim(all, nil, 0)
 	if strings.Contains(string(all[0][1].raw), "left out") {
 		t.Error("no limit cuts")
 	}

@@ -169,3 +169,21 @@ func TestClaimThatFails(t *testing.T) {
 		t.Errorf("%v; the attempt has become %q, of %q and %q", err, second.attempt, own, first.attempt)
 	}
 }
+
+// A turn whose journal is erased while it runs must not be tried again.
+func TestErasedJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rigs, _, store := replicas(t, 1)
+		g := rigs[0]
+		g.tools.run = slowTools(20 * time.Second)
+		time.AfterFunc(time.Second, func() {
+			if n, err := store.Erase(t.Context(), "default/"); n == 0 || err != nil {
+				t.Errorf("%d keys erased (%v)", n, err)
+			}
+		})
+		g.answer(whole(calls("mcp_mail__send", "{}")), respond(500, "application/json", `{"error":{}}`))
+		if w := g.post(chatOf(asks)); w.Code != 500 || w.Header().Get(retryHeader) != "false" {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+	})
+}
