@@ -258,118 +258,121 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-func TestJournal(t *testing.T) {
+// The same request again goes on, on any replica.
+func TestJournalGoesOn(t *testing.T) {
 	fails := respond(500, "application/json", `{"error":{"message":"overloaded"}}`)
-	t.Run("the same request again goes on, on any replica", func(t *testing.T) {
-		for _, streaming := range []bool{false, true} {
-			rigs, _, store := replicas(t, 2)
-			body := fmt.Sprintf(`{"stream":%v,%s`, streaming, chatOf(asks)[1:])
-			first := strings.Replace(calls("mcp_mail__send", "{}"), `"content":null`, `"content":"Sending."`, 1)
-			answer := func(s string) answerFunc {
-				if streaming {
-					return streamed(asStream(s))
-				}
-				return whole(s)
-			}
-			rigs[0].answer(answer(first), fails)
-			rigs[0].post(body)
-			rigs[1].answer(answer(says("Sent.")))
-			w := rigs[1].post(body)
-			if n := len(rigs[1].tools.made()); n != 0 {
-				t.Errorf("stream %v: %d calls ran again", streaming, n)
-			}
-			if got := rigs[1].history(); got != "user:Weather?|assistant:Sending.(c1 mcp_mail__send)|toolc1:result of mcp_mail__send" {
-				t.Errorf("stream %v: the model saw %s", streaming, got)
-			}
-			text, ext := gjson.Get(w.Body.String(), "choices.0.message.content").String(), gjson.Get(w.Body.String(), "extensions.mcp_via_llm").Raw
+	for _, streaming := range []bool{false, true} {
+		rigs, _, store := replicas(t, 2)
+		body := fmt.Sprintf(`{"stream":%v,%s`, streaming, chatOf(asks)[1:])
+		first := strings.Replace(calls("mcp_mail__send", "{}"), `"content":null`, `"content":"Sending."`, 1)
+		answer := func(s string) answerFunc {
 			if streaming {
-				s := read(w.Body.String())
-				text, ext = s.text, strings.Join(s.extensions, "")
-				if s.roles != 1 || s.dones != 1 || len(s.ids) != 1 || len(s.finishes) != 1 {
-					t.Errorf("%s", w.Body)
-				}
+				return streamed(asStream(s))
 			}
-			if text != "Sending.\n\nSent." || gjson.Get(ext, "iterations").Int() != 2 || gjson.Get(ext, "mcp_tools_called").Raw != `["mcp_mail__send"]` || gjson.Get(ext, "total_prompt_tokens").Int() != 30 {
-				t.Errorf("stream %v: %q %s", streaming, text, ext)
-			}
-			// A turn that ended well leaves no journal, so a regenerate begins afresh.
-			rigs[0].answer(answer(first), answer(says("Sent again.")))
-			rigs[0].post(body)
-			if n := len(rigs[0].tools.made()); n != 2 {
-				t.Errorf("stream %v: %d calls on the first replica, want 2", streaming, n)
-			}
-			for _, g := range rigs {
-				g.memory.Close(t.Context()) // and with it what is still to be done
-			}
-			if n, err := store.Count(t.Context(), "default/"); err != nil || n != 4 {
-				t.Errorf("stream %v: %d keys are left (%v), want two for each of two answers", streaming, n, err)
-			}
+			return whole(s)
 		}
-	})
-	t.Run("calls that were in flight", func(t *testing.T) {
-		rigs, _, _ := replicas(t, 2)
-		ctx, cancel := context.WithCancel(t.Context())
-		rigs[0].tools.run = func(ctx context.Context, name, _ string) Result {
-			if name == "mcp_fs__read" {
-				return Result{Text: "finished", Outcome: "ok"}
-			}
-			cancel() // the client goes away while two calls run
-			<-ctx.Done()
-			return Result{Text: "Error", Outcome: "cancelled"}
+		rigs[0].answer(answer(first), fails)
+		rigs[0].post(body)
+		rigs[1].answer(answer(says("Sent.")))
+		w := rigs[1].post(body)
+		if n := len(rigs[1].tools.made()); n != 0 {
+			t.Errorf("stream %v: %d calls ran again", streaming, n)
 		}
-		rigs[0].answer(whole(calls("mcp_fs__read", "{}", "mcp_mail__send", "{}", "mcp_clock__now", "{}")))
-		rigs[0].client.MaxParallelCalls = 1
-		rigs[0].tools.names = []string{"mcp_fs__read", "mcp_mail__send", "mcp_clock__now"}
-		rigs[0].post(chatOf(asks), func(r *http.Request) { *r = *r.WithContext(ctx) })
-		rigs[1].answer(whole(says("Done.")))
-		rigs[1].post(chatOf(asks))
-		var again []string
-		for _, c := range rigs[1].tools.made() {
-			again = append(again, c.Name)
+		if got := rigs[1].history(); got != "user:Weather?|assistant:Sending.(c1 mcp_mail__send)|toolc1:result of mcp_mail__send" {
+			t.Errorf("stream %v: the model saw %s", streaming, got)
 		}
-		got := rigs[1].history()
-		if !slices.Contains(again, "mcp_clock__now") || slices.Contains(again, "mcp_mail__send") {
-			t.Errorf("ran again: %v", again)
-		}
-		if !strings.Contains(got, noticeUnknown) {
-			t.Errorf("the model saw %s", got)
-		}
-	})
-	t.Run("identical requests at once share nothing", func(t *testing.T) {
-		rigs, _, store := replicas(t, 1)
-		g := rigs[0]
-		const n = 100
-		second := make(chan struct{})
-		var waiting atomic.Int32
-		g.model.answers = nil
-		for range 2 * n {
-			g.answer(func(r *http.Request) (*http.Response, error) {
-				body := g.model.bodyOf(r)
-				if !strings.Contains(body, `"role":"tool"`) {
-					return whole(calls("mcp_mail__send", "{}"))(r)
-				}
-				if waiting.Add(1) == n {
-					close(second)
-				}
-				<-second // all journals are open at once
-				return whole(says("Sent."))(r)
-			})
-		}
-		done := make(chan string, n)
-		for range n {
-			go func() { done <- g.post(chatOf(asks)).Body.String() }()
-		}
-		for range n {
-			if body := <-done; extension(body, "mcp_tools_called") != `["mcp_mail__send"]` {
-				t.Errorf("%s", body)
+		text, ext := gjson.Get(w.Body.String(), "choices.0.message.content").String(), gjson.Get(w.Body.String(), "extensions.mcp_via_llm").Raw
+		if streaming {
+			s := read(w.Body.String())
+			text, ext = s.text, strings.Join(s.extensions, "")
+			if s.roles != 1 || s.dones != 1 || len(s.ids) != 1 || len(s.finishes) != 1 {
+				t.Errorf("%s", w.Body)
 			}
 		}
-		if made := len(g.tools.made()); made != n {
-			t.Errorf("%d calls ran, want %d", made, n)
+		if text != "Sending.\n\nSent." || gjson.Get(ext, "iterations").Int() != 2 || gjson.Get(ext, "mcp_tools_called").Raw != `["mcp_mail__send"]` || gjson.Get(ext, "total_prompt_tokens").Int() != 30 {
+			t.Errorf("stream %v: %q %s", streaming, text, ext)
 		}
-		g.memory.Close(t.Context()) // and with it what is still to be done
-		if left, err := store.Count(t.Context(), "default/"); err != nil || left != 2 {
-			t.Errorf("%d keys are left (%v)", left, err)
+		// A turn that ended well leaves no journal, so a regenerate begins afresh.
+		rigs[0].answer(answer(first), answer(says("Sent again.")))
+		rigs[0].post(body)
+		if n := len(rigs[0].tools.made()); n != 2 {
+			t.Errorf("stream %v: %d calls on the first replica, want 2", streaming, n)
 		}
-	})
+		for _, g := range rigs {
+			g.memory.Close(t.Context()) // and with it what is still to be done
+		}
+		if n, err := store.Count(t.Context(), "default/"); err != nil || n != 4 {
+			t.Errorf("stream %v: %d keys are left (%v), want two for each of two answers", streaming, n, err)
+		}
+	}
+}
+
+// Calls that were in flight run again only where that does no harm.
+func TestJournalOfCallsInFlight(t *testing.T) {
+	rigs, _, _ := replicas(t, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	rigs[0].tools.run = func(ctx context.Context, name, _ string) Result {
+		if name == "mcp_fs__read" {
+			return Result{Text: "finished", Outcome: "ok"}
+		}
+		cancel() // the client goes away while two calls run
+		<-ctx.Done()
+		return Result{Text: "Error", Outcome: "cancelled"}
+	}
+	rigs[0].answer(whole(calls("mcp_fs__read", "{}", "mcp_mail__send", "{}", "mcp_clock__now", "{}")))
+	rigs[0].client.MaxParallelCalls = 1
+	rigs[0].tools.names = []string{"mcp_fs__read", "mcp_mail__send", "mcp_clock__now"}
+	rigs[0].post(chatOf(asks), func(r *http.Request) { *r = *r.WithContext(ctx) })
+	rigs[1].answer(whole(says("Done.")))
+	rigs[1].post(chatOf(asks))
+	var again []string
+	for _, c := range rigs[1].tools.made() {
+		again = append(again, c.Name)
+	}
+	got := rigs[1].history()
+	if !slices.Contains(again, "mcp_clock__now") || slices.Contains(again, "mcp_mail__send") {
+		t.Errorf("ran again: %v", again)
+	}
+	if !strings.Contains(got, noticeUnknown) {
+		t.Errorf("the model saw %s", got)
+	}
+}
+
+// Identical requests at once share nothing.
+func TestJournalsAreNotShared(t *testing.T) {
+	rigs, _, store := replicas(t, 1)
+	g := rigs[0]
+	const n = 100
+	second := make(chan struct{})
+	var waiting atomic.Int32
+	g.model.answers = nil
+	for range 2 * n {
+		g.answer(func(r *http.Request) (*http.Response, error) {
+			body := g.model.bodyOf(r)
+			if !strings.Contains(body, `"role":"tool"`) {
+				return whole(calls("mcp_mail__send", "{}"))(r)
+			}
+			if waiting.Add(1) == n {
+				close(second)
+			}
+			<-second // all journals are open at once
+			return whole(says("Sent."))(r)
+		})
+	}
+	done := make(chan string, n)
+	for range n {
+		go func() { done <- g.post(chatOf(asks)).Body.String() }()
+	}
+	for range n {
+		if body := <-done; extension(body, "mcp_tools_called") != `["mcp_mail__send"]` {
+			t.Errorf("%s", body)
+		}
+	}
+	if made := len(g.tools.made()); made != n {
+		t.Errorf("%d calls ran, want %d", made, n)
+	}
+	g.memory.Close(t.Context()) // and with it what is still to be done
+	if left, err := store.Count(t.Context(), "default/"); err != nil || left != 2 {
+		t.Errorf("%d keys are left (%v)", left, err)
+	}
 }
