@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,37 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sys/unix"
 )
+
+// reserve gives an address that refuses connections and that nobody else can take
+// until listen is called: a socket that is bound and does not listen.
+func reserve(t *testing.T) (addr string, listen func() net.Listener) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "reserved")
+	t.Cleanup(func() { file.Close() })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port), func() net.Listener {
+		if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.FileListener(file) // works on a copy
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		return listener
+	}
+}
 
 // A server that is away is named, delays nobody else, and comes back by itself;
 // when it goes, its tools go.
@@ -23,12 +54,7 @@ func TestDownUpDown(t *testing.T) {
 	for _, kind := range []string{stateful, stateless, plainSSE} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			addr := listener.Addr().String()
-			listener.Close()
+			addr, listen := reserve(t)
 			cfg := Server{Name: "box", URL: "http://" + addr, Required: true}
 			if kind == plainSSE {
 				cfg.Transport = "sse"
@@ -49,9 +75,7 @@ func TestDownUpDown(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 
-			if listener, err = net.Listen("tcp", addr); err != nil {
-				t.Fatal(err)
-			}
+			listener := listen()
 			box := newToolbox()
 			t.Cleanup(box.endSessions)
 			server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: box.handler(kind)}}
