@@ -22,8 +22,11 @@ type Message struct {
 	at             int // where Raw stands in the request
 }
 
-// Messages reads the request's messages.
+// Messages reads the request's messages, once.
 func (r *Request) Messages() []Message {
+	if r.read {
+		return r.known
+	}
 	var out []Message
 	r.messages.ForEach(func(_, v gjson.Result) bool {
 		m := readMessage(v)
@@ -31,6 +34,7 @@ func (r *Request) Messages() []Message {
 		out = append(out, m)
 		return true
 	})
+	r.known, r.read = out, true
 	return out
 }
 

@@ -27,6 +27,9 @@ type Request struct {
 	tools    gjson.Result
 	choice   gjson.Result
 	options  gjson.Result
+
+	known []Message // the messages, when they were read
+	read  bool
 }
 
 func invalidBody(message string) *Error {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/spelling"
 )
 
 // Problem is one thing wrong with the file.
@@ -150,7 +152,7 @@ func hint(word string, known []string, what string) string {
 	}
 	best, distance := "", len(word)/3+2
 	for _, k := range known {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(k)); d < distance {
+		if d := spelling.Distance(strings.ToLower(word), strings.ToLower(k)); d < distance {
 			best, distance = k, d
 		}
 	}
@@ -158,25 +160,4 @@ func hint(word string, known []string, what string) string {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return "; " + what + ": " + strings.Join(known, ", ")
-}
-
-// editDistance is the Levenshtein distance in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

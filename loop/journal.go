@@ -158,35 +158,35 @@ func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply) {
 			j.begun()
 		}
 	}
-	if err == nil {
-		err = j.store(ctx, func(ctx context.Context) error { return j.write(ctx, fields) })
-	}
-	j.note(err)
+	j.note(j.write(ctx, fields, err))
 }
 
 var errErased = errors.New("the turn's journal was erased")
 
-// write adds to the journal. What was erased stays so.
-func (j *journal) write(ctx context.Context, fields sessions.Fields) error {
-	if !j.written {
-		j.written = true
-		return j.s.store.Put(ctx, j.s.scope, j.key(), fields, j.s.ttl)
+// write adds to the journal, unless an earlier step has failed with err. What was
+// erased stays so.
+func (j *journal) write(ctx context.Context, fields sessions.Fields, err error) error {
+	if err != nil {
+		return err
 	}
-	there, err := j.s.store.Update(ctx, j.s.scope, j.key(), fields, j.s.ttl)
-	if err == nil && !there {
-		err = errErased
-	}
-	return err
+	return j.store(ctx, func(ctx context.Context) error {
+		if !j.written {
+			j.written = true
+			return j.s.store.Put(ctx, j.s.scope, j.key(), fields, j.s.ttl)
+		}
+		there, err := j.s.store.Update(ctx, j.s.scope, j.key(), fields, j.s.ttl)
+		if err == nil && !there {
+			err = errErased
+		}
+		return err
+	})
 }
 
 // call notes the result of a call. It is stored even if the turn has just been
 // cancelled: what has happened must not happen again.
 func (j *journal) call(ctx context.Context, segment, place int, result Result) {
 	fields, err := encodeCall(segment, place, result)
-	if err == nil {
-		err = j.store(ctx, func(ctx context.Context) error { return j.write(ctx, fields) })
-	}
-	j.note(err)
+	j.note(j.write(ctx, fields, err))
 }
 
 func (j *journal) store(ctx context.Context, do func(context.Context) error) error {

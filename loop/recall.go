@@ -100,9 +100,8 @@ func (t *turn) ownSilence() {
 
 // sign lets the turn be found in a history that its client has cut off. That is
 // done while the end of the answer goes out; wait for it before the turn is over.
-func (t *turn) sign(ctx context.Context, own []chat.Call) (wait func()) {
-	reply := chat.Visible(t.text, own)
-	local, anchor := t.conv.nextLocal(reply), t.conv.next(reply)
+func (t *turn) sign(ctx context.Context, seen chat.Message, anchor string) (wait func()) {
+	local := t.conv.nextLocal(seen)
 	if local == "" {
 		return func() {}
 	}
@@ -113,12 +112,12 @@ func (t *turn) sign(ctx context.Context, own []chat.Call) (wait func()) {
 
 // keep stores what the model saw in a turn that ends, if that is more than the
 // client sees.
-func (t *turn) keep(ctx context.Context, reply *chat.Reply, own []chat.Call) {
+func (t *turn) keep(ctx context.Context, reply *chat.Reply, anchor string) {
 	if len(t.added) == 0 {
 		return
 	}
 	r := &record{before: t.added, visible: hashText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
-	if err := t.session.keep(ctx, t.conv.next(chat.Visible(t.text, own)), r); err != nil {
+	if err := t.session.keep(ctx, anchor, r); err != nil {
 		t.forgot(err)
 	}
 }
@@ -126,7 +125,7 @@ func (t *turn) keep(ctx context.Context, reply *chat.Reply, own []chat.Call) {
 // pend starts the hidden calls of a mixed turn in the background, and keeps what
 // its resume needs. If that cannot be kept nothing is started: the model will
 // ask again.
-func (t *turn) pend(ctx context.Context, reply *chat.Reply, own []chat.Call) {
+func (t *turn) pend(ctx context.Context, reply *chat.Reply, anchor string) {
 	r := &record{before: t.added, visible: hashText(t.text), message: []byte(reply.Message), results: map[int]Result{}}
 	var names []string
 	for i, c := range reply.Calls {
@@ -146,7 +145,7 @@ func (t *turn) pend(ctx context.Context, reply *chat.Reply, own []chat.Call) {
 		t.session.event(EventDegraded)
 		return
 	}
-	if err := t.session.pend(ctx, t.conv.next(chat.Visible(t.text, own)), r, t.runHeld); err != nil {
+	if err := t.session.pend(ctx, anchor, r, t.runHeld); err != nil {
 		t.forgot(err)
 		return
 	}
@@ -187,7 +186,7 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		t.text = chat.JoinText(t.text, reply.Text)
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
 		t.rec.report.Segments = append(t.rec.report.Segments, SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
-		if _, own := t.split(reply.Calls); len(own) > 0 {
+		if own := t.own(reply.Calls); len(own) > 0 {
 			return true, t.pendAgain(ctx, reply, own)
 		}
 		for i, call := range reply.Calls {
@@ -208,12 +207,13 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 // pendAgain ends a mixed turn whose answer the client never had. Its hidden calls
 // are started only if the broken attempt did not come to that.
 func (t *turn) pendAgain(ctx context.Context, reply *chat.Reply, own []chat.Call) error {
-	found, err := t.session.load(ctx, turnKey(t.conv.next(chat.Visible(t.text, own))))
+	anchor := t.conv.next(chat.Visible(t.text, own))
+	found, err := t.session.load(ctx, turnKey(anchor))
 	if err != nil {
 		return err
 	}
 	if found[0] == nil {
-		t.pend(ctx, reply, own)
+		t.pend(ctx, reply, anchor)
 	} else {
 		for _, c := range reply.Calls {
 			if t.tools.Has(c.Name) {

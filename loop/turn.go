@@ -86,8 +86,9 @@ func (t *turn) run() {
 		defer wg.Wait()
 		defer stop()
 	}
-	t.relay.Seed, t.whole.Seed = t.conv.whole(), t.conv.whole()
-	t.journal = newJournal(t.session, scopeID(t.conv.whole(), t.req.Model, strconv.FormatBool(t.req.Stream)), cancel)
+	request := t.conv.whole()
+	t.relay.Seed, t.whole.Seed = request, request
+	t.journal = newJournal(t.session, scopeID(request, t.req.Model, strconv.FormatBool(t.req.Stream)), cancel)
 	if n, err := strconv.Atoi(t.r.Header.Get(retryCountHeader)); err == nil {
 		t.journal.patient = n > 0
 	}
@@ -127,36 +128,36 @@ func (t *turn) loop(ctx context.Context) error {
 			return err
 		}
 		t.text = chat.JoinText(t.text, reply.Text)
-		hidden, own := t.split(reply.Calls)
-		switch {
-		case len(hidden) == 0 || last || reply.CutShort():
-			defer t.sign(ctx, own)()
-			t.keep(ctx, reply, own)
-			return t.finish(reply, own, last)
-		case len(own) > 0:
-			defer t.sign(ctx, own)()
+		own := t.own(reply.Calls)
+		ends := len(own) == len(reply.Calls) || last || reply.CutShort()
+		if !ends {
 			t.journal.segment(ctx, round-1, reply)
-			t.pend(ctx, reply, own)
+		}
+		if ends || len(own) > 0 {
+			seen := chat.Visible(t.text, own)
+			anchor := t.conv.next(seen)
+			defer t.sign(ctx, seen, anchor)()
+			if ends {
+				t.keep(ctx, reply, anchor)
+			} else {
+				t.pend(ctx, reply, anchor)
+			}
 			return t.finish(reply, own, last)
 		}
-		t.journal.segment(ctx, round-1, reply)
 		if err := t.round(ctx, round-1, reply, nil); err != nil {
 			return err
 		}
 	}
 }
 
-// split parts the places of the calls that stay inside from the calls that the
-// client gets.
-func (t *turn) split(calls []chat.Call) (hidden []int, own []chat.Call) {
-	for i, c := range calls {
-		if t.hidden(c.Name) {
-			hidden = append(hidden, i)
-		} else {
+// own gives the calls that the client gets; the others stay inside.
+func (t *turn) own(calls []chat.Call) (own []chat.Call) {
+	for _, c := range calls {
+		if !t.hidden(c.Name) {
 			own = append(own, c)
 		}
 	}
-	return hidden, own
+	return own
 }
 
 // round runs the calls of a reply, save those whose results are known, and puts

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mcp-via-llm/mcp-via-llm/spelling"
 )
 
 const maxSuggestions = 3
@@ -50,7 +52,7 @@ func nearness(name, injected string) (int, bool) {
 }
 
 func slip(a, b string) (int, bool) {
-	d := distance(a, b)
+	d := spelling.Distance(a, b)
 	return d, 2*d <= max(len(a), len(b))
 }
 
@@ -60,25 +62,4 @@ func (b *Binding) unknown(name string) Result {
 		text += " The nearest names are: " + strings.Join(near, ", ") + "."
 	}
 	return failure(OutcomeUnknownTool, text)
-}
-
-// distance is the Levenshtein distance in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
