@@ -118,6 +118,7 @@ const (
 
 // Edit is what a segment's request has besides the client's own bytes.
 type Edit struct {
+	System   string        // instructions put ahead of the client's own, in one leading system message
 	Tools    []byte        // function tools, joined by commas, put after the client's own
 	Replace  []Replacement // of messages of the client, in order
 	Append   [][]byte      // messages put after the client's own
@@ -131,8 +132,11 @@ func (r *Request) Build(e Edit) []byte {
 	end := strings.LastIndexByte(r.raw, '}')
 	member := func(name, value string) { cuts = append(cuts, cut{end, end, `,"` + name + `":` + value}) }
 
+	if e.System != "" { // before what is put at the same place
+		cuts = append(cuts, r.instruct(e.System, len(e.Append) > 0))
+	}
 	if len(e.Replace) > 0 {
-		cuts = replace(r.Messages(), e.Replace)
+		cuts = append(cuts, replace(r.Messages(), e.Replace)...)
 	}
 	if len(e.Append) > 0 {
 		cuts = append(cuts, into(r.messages, join(e.Append)))

@@ -38,7 +38,7 @@ func (t *turn) runCalls(ctx context.Context, place int, calls []chat.Call, known
 	wg.Wait()
 	if t.journal.isLost() {
 		for _, call := range calls {
-			readOnly, _ := t.tools.Hints(call.Name)
+			readOnly, _ := t.tools.Hints(call.Name, call.Arguments)
 			t.acted = t.acted || t.tools.Has(call.Name) && !readOnly
 		}
 	}

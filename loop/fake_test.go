@@ -127,6 +127,7 @@ type fakeTools struct {
 	names       []string
 	run         func(ctx context.Context, name, arguments string) Result
 	unavailable []string
+	system      string
 
 	mu    sync.Mutex
 	calls []madeCall
@@ -146,9 +147,10 @@ func (f *fakeTools) JSON() []byte {
 }
 func (f *fakeTools) Has(name string) bool  { return slices.Contains(f.names, name) }
 func (f *fakeTools) Owns(name string) bool { return strings.HasPrefix(name, "mcp_") }
-func (f *fakeTools) Hints(name string) (readOnly, repeatable bool) {
+func (f *fakeTools) Hints(name, _ string) (readOnly, repeatable bool) {
 	return slices.Contains(readOnlyNames, name), slices.Contains(readOnlyNames, name)
 }
+func (f *fakeTools) System() string        { return f.system }
 func (f *fakeTools) Unavailable() []string { return f.unavailable }
 func (f *fakeTools) Call(ctx context.Context, name, arguments string) Result {
 	f.mu.Lock()

@@ -36,6 +36,8 @@ type Client struct {
 	MaxIterations    int           // segments in which the model may call tools
 	MaxParallelCalls int           // MCP calls of one turn that run at once
 	MaxTools         int           // functions in one request, the client's own included; 0 means no limit
+	Resources        bool          // MCP resources are offered as tools
+	Prompts          bool          // MCP prompts are offered, as instructions or as tools
 	LoopTimeout      time.Duration // wall time of a turn
 	Keepalive        time.Duration // longest silence of a stream that has begun; 0 means none is broken
 	KeepaliveStyle   string        // "comment" or "chunk"
@@ -54,9 +56,12 @@ type Tools interface {
 	// Owns says whether name is in the namespace of MCP tools, whether or not
 	// there is such a tool.
 	Owns(name string) bool
-	// Hints gives what a tool says of itself: that it changes nothing, and that
-	// calling it again does no harm (MCP, tool annotations).
-	Hints(name string) (readOnly, repeatable bool)
+	// System gives instructions of the servers for the leading system message,
+	// byte-stable from request to request; empty if there are none.
+	System() string
+	// Hints gives what is known of a call: that it changes nothing, and that
+	// making it again does no harm (MCP, tool annotations).
+	Hints(name, arguments string) (readOnly, repeatable bool)
 	// Call runs a tool. What goes wrong is in the result: the model is told.
 	Call(ctx context.Context, name, arguments string) Result
 	// Unavailable names the servers whose tools should be here and are not.
@@ -174,7 +179,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case req.NoCalls:
 		h.passUntouched(w, r, client, body, "tool_choice is none")
 		return
-	case len(t.tools.JSON()) == 0 && len(t.tools.Unavailable()) == 0:
+	case len(t.tools.JSON()) == 0 && t.tools.System() == "" && len(t.tools.Unavailable()) == 0:
 		h.passUntouched(w, r, client, body, "there are no tools for this request")
 		return
 	}

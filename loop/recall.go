@@ -131,7 +131,7 @@ func (t *turn) pend(ctx context.Context, reply *chat.Reply, anchor string) {
 	for i, c := range reply.Calls {
 		held := heldCall{id: c.ID, name: c.Name, arguments: c.Arguments, hidden: t.hidden(c.Name)}
 		if held.hidden {
-			_, held.repeatable = t.tools.Hints(c.Name)
+			_, held.repeatable = t.tools.Hints(c.Name, c.Arguments)
 			if t.tools.Has(c.Name) {
 				names = append(names, c.Name)
 			}
@@ -191,7 +191,7 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		}
 		for i, call := range reply.Calls {
 			if _, done := round.results[i]; !done {
-				if _, repeatable := t.tools.Hints(call.Name); !repeatable {
+				if _, repeatable := t.tools.Hints(call.Name, call.Arguments); !repeatable {
 					round.results[i] = Result{Text: noticeUnknown, Outcome: "unknown"}
 					t.journal.call(ctx, place, i, round.results[i])
 				}

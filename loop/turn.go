@@ -113,7 +113,7 @@ func (t *turn) loop(ctx context.Context) error {
 		return err
 	}
 	dialect := chat.Dialects[t.client.Dialect]
-	edit := chat.Edit{Tools: t.tools.JSON(), Replace: t.replaced, AskUsage: !dialect.NoUsage}
+	edit := chat.Edit{System: t.tools.System(), Tools: t.tools.JSON(), Replace: t.replaced, AskUsage: !dialect.NoUsage}
 	for round := len(t.rec.report.Segments) + 1; ; round++ {
 		last := round > t.client.MaxIterations
 		switch {

@@ -21,6 +21,7 @@ type Binding struct {
 	byName  map[string]int
 	omitted []string
 	json    []byte
+	system  string
 }
 
 // Result is the outcome of a call, told to the model.
@@ -42,7 +43,7 @@ func (ts *Toolset) Bind(taken []string) *Binding {
 }
 
 func (ts *Toolset) bind(taken []string) *Binding {
-	b := &Binding{host: ts.host, entries: slices.Clone(ts.entries)}
+	b := &Binding{host: ts.host, system: ts.system, entries: slices.Clone(ts.entries)}
 	names := make(map[string]bool, len(taken)+len(b.entries))
 	for _, name := range taken {
 		names[name] = true
@@ -99,6 +100,11 @@ func (b *Binding) list() []Tool {
 // JSON is the tools as comma-joined elements of the request's tools, without
 // brackets; empty if there are none. The bytes are the same for the same tools.
 func (b *Binding) JSON() []byte { return b.json }
+
+// System gives the text of prompts that need no arguments, which belongs into the
+// leading system message; empty if there are none. The bytes are the same for the
+// same prompts.
+func (b *Binding) System() string { return b.system }
 
 // Has reports whether a function of this name is an MCP tool of this request.
 func (b *Binding) Has(name string) bool {

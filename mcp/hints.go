@@ -13,10 +13,10 @@ func Owns(servers []string, name string) bool {
 		slices.ContainsFunc(servers, func(server string) bool { return strings.HasPrefix(name, clean(server)+"__") }))
 }
 
-// Hints gives what a tool's server says of it: that a call changes nothing, and
-// that calling again does no harm (MCP 2025-11-25, ToolAnnotations). Both are
+// Hints gives what a tool's server says of a call: that it changes nothing, and
+// that making it again does no harm (MCP 2025-11-25, ToolAnnotations). Both are
 // false for a name that is no tool.
-func (b *Binding) Hints(name string) (readOnly, repeatable bool) {
+func (b *Binding) Hints(name, _ string) (readOnly, repeatable bool) {
 	i, ok := b.byName[name]
 	if !ok {
 		return false, false

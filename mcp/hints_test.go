@@ -7,7 +7,7 @@ func TestHints(t *testing.T) {
 	h := newTestHost(t, config("box", stateful, newToolbox().serve(t, stateful)))
 	b := toolsOf(t, h, "box").Bind(nil)
 	for name, want := range map[string]bool{"box__pure": true, "box__echo": false, "nothing": false} {
-		if readOnly, repeatable := b.Hints(name); readOnly != want || repeatable != want {
+		if readOnly, repeatable := b.Hints(name, "{}"); readOnly != want || repeatable != want {
 			t.Errorf("%s: %v, %v", name, readOnly, repeatable)
 		}
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,6 +19,8 @@ type Query struct {
 	// MaxTools bounds the functions of a request, the client's own included;
 	// 0 means no limit.
 	MaxTools int
+	// Resources and Prompts offer these too, not only tools.
+	Resources, Prompts bool
 }
 
 // Tool is one tool as it is offered to the model.
@@ -46,6 +49,7 @@ type Toolset struct {
 	entries     []entry // by server, then by name
 	unavailable []string
 	maxTools    int
+	system      string   // texts of prompts
 	plain       *Binding // for a request without functions of its own
 	from        []*catalog
 }
@@ -68,7 +72,7 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 			key.WriteString(c.id)
 		}
 	}
-	key.WriteString(strconv.Itoa(q.MaxTools))
+	fmt.Fprint(&key, q.MaxTools, q.Resources, q.Prompts)
 	from := make([]*catalog, len(conns))
 	for i, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
 		if c != nil {

@@ -177,7 +177,7 @@ var errLooped = &chat.Error{
 }
 
 func (a *app) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
-	set := a.host.Toolset(ctx, mcp.Query{Servers: servers, Header: r.Header, MaxTools: c.MaxTools})
+	set := a.host.Toolset(ctx, mcp.Query{Servers: servers, Header: r.Header, MaxTools: c.MaxTools, Resources: c.Resources, Prompts: c.Prompts})
 	return &toolset{Binding: set.Bind(taken), set: set, servers: servers}
 }
 

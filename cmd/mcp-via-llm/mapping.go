@@ -52,6 +52,8 @@ func loopClient(name string, c *config.Client) *loop.Client {
 		MaxIterations:    c.MaxIterations,
 		MaxParallelCalls: c.MaxParallelCalls,
 		MaxTools:         c.MaxTools,
+		Resources:        c.Resources,
+		Prompts:          c.Prompts,
 		LoopTimeout:      c.LoopTimeout,
 		Keepalive:        c.Keepalive,
 		KeepaliveStyle:   c.KeepaliveStyle,

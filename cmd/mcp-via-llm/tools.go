@@ -43,7 +43,9 @@ func (c *toolsCommand) Run(out output) error {
 	// Unlike a turn, this has time: every server is tried once, for at most its own
 	// connect_timeout.
 	host.Settle(context.Background())
-	set := host.Toolset(context.Background(), mcp.Query{Servers: client.Servers, MaxTools: client.MaxTools})
+	set := host.Toolset(context.Background(), mcp.Query{
+		Servers: client.Servers, MaxTools: client.MaxTools, Resources: client.Resources, Prompts: client.Prompts,
+	})
 	status := host.Status()
 	closed := host.Close()
 	all := []listed{}
