@@ -42,7 +42,7 @@ var problemRows = []struct{ name, text, want string }{
 	{"unknown key", "listen:\n  ext_prc: 1:2\n", `2: listen.ext_prc: unknown key; did you mean "ext_proc"?`},
 	{"unknown key, nothing near", "llm:\n  zzzzzzzzzz: 1\n", `2: llm.zzzzzzzzzz: unknown key; known keys: base_url, loop_url`},
 	{"unknown section", "client: {}\n", `1: client: unknown key; did you mean "clients"?`},
-	{"merge key", "servers:\n  a: &a {command: [x]}\n  b: {<<: *a}\n", `3: servers.b["<<"]: unknown key; known keys: command, connect_timeout, cwd, env, forward_headers, headers, max_result_bytes, optional, tool_timeout, tools, transport, url`},
+	{"merge key", "servers:\n  a: &a {command: [x]}\n  b: {<<: *a}\n", `3: servers.b["<<"]: unknown key; known keys: command, connect_timeout, cwd, env, forward_headers, headers, max_result_bytes, optional, tool_timeout, tools, transport, trust_annotations, url`},
 	{"duplicate key", "servers:\n  a: {command: [x]}\n  a: {command: [y]}\n", `3: servers.a: duplicate key, first given in line 2`},
 	{"mapping wanted", "servers: [a]\n", `1: servers: must be a mapping (key: value), not a list`},
 	{"list wanted", "servers:\n  a:\n    command: npx\n", `3: servers.a.command: must be a list ([a, b]), not a single value`},
@@ -148,8 +148,8 @@ func TestDefaults(t *testing.T) {
 		LLM:    LLM{LoopURL: "http://127.0.0.1:10001"},
 		Store:  Store{KeyPrefix: "mcpvia:", OnError: "fail"},
 		Servers: map[string]Server{
-			"files": {Command: []string{"x"}, Transport: "streamable-http", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, Optional: true},
-			"web":   {URL: "https://h/mcp", Transport: "streamable-http", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, Optional: true},
+			"files": {Command: []string{"x"}, Transport: "streamable-http", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, TrustAnnotations: true, Optional: true},
+			"web":   {URL: "https://h/mcp", Transport: "streamable-http", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, TrustAnnotations: true, Optional: true},
 		},
 		Clients: map[string]Client{"default": {
 			Servers: []string{"files", "web"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, SessionTTL: time.Hour,

@@ -43,6 +43,12 @@ type Server struct {
 	MaxResultBytes int `yaml:"max_result_bytes"`
 	// Tools selects among the server's tools by their own names.
 	Tools ToolFilter `yaml:"tools"`
+	// TrustAnnotations takes the server's word for which tools change nothing
+	// (readOnlyHint) and may be called again (idempotentHint): read_only and
+	// unless_read_only of clients go by it, and so does what runs a second time
+	// after a failure. MCP 2025-11-25, "Tools", lets a host trust the annotations of
+	// servers that it trusts only. false: no tool counts as either. Default true.
+	TrustAnnotations bool `yaml:"trust_annotations"`
 	// Optional servers do not hold back /readyz. Default true.
 	Optional bool `yaml:"optional"`
 }
@@ -61,6 +67,7 @@ func (s *Server) setDefaults() {
 	s.ToolTimeout = 60 * time.Second
 	s.ConnectTimeout = 10 * time.Second
 	s.MaxResultBytes = 65536
+	s.TrustAnnotations = true
 	s.Optional = true
 }
 

@@ -13,6 +13,22 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// A server whose annotations are not trusted has no tool that is read-only.
+func TestAnnotationsOfAServerThatIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	cfg := config("box", stateful, newToolbox().serve(t, stateful))
+	cfg.DistrustAnnotations = true
+	ts := toolsOf(t, newTestHost(t, cfg), "box")
+	if readOnly, repeatable := ts.Bind(nil).Hints("box__pure", "{}"); readOnly || repeatable {
+		t.Errorf("read-only %v, repeatable %v", readOnly, repeatable)
+	}
+	for _, tool := range ts.Tools() {
+		if tool.ReadOnly {
+			t.Errorf("%s is read-only", tool.Name)
+		}
+	}
+}
+
 func TestOwns(t *testing.T) {
 	servers := []string{"files", "knowledge base"}
 	for name, want := range map[string]bool{

@@ -51,6 +51,10 @@ type Server struct {
 	// Allow and Deny are globs (path.Match) over the server's own tool names.
 	// An empty Allow allows all; Deny wins.
 	Allow, Deny []string
+	// DistrustAnnotations takes no tool for read-only or repeatable on the server's
+	// word. MCP 2025-11-25, "Tools": "clients MUST consider tool annotations to be
+	// untrusted unless they come from trusted servers".
+	DistrustAnnotations bool
 	// Required makes [Host.Ready] wait for this server.
 	Required bool
 }

@@ -147,6 +147,9 @@ func (cat *catalog) add(p page, cfg *Server, known *catalog, names map[string]bo
 				log.Warn("tool left out", "tool", name, "error", err)
 				continue
 			}
+			if cfg.DistrustAnnotations {
+				t.readOnly, t.repeatable = false, false
+			}
 		}
 		names[name] = true
 		cat.tools = append(cat.tools, t)

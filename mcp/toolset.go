@@ -21,17 +21,25 @@ type Query struct {
 	MaxTools int
 	// Resources and Prompts offer these too, not only tools.
 	Resources, Prompts bool
+	// Filter leaves out what it does not keep, before MaxTools counts; nil keeps
+	// everything.
+	Filter Filter
 }
 
 // Tool is one tool as it is offered to the model.
 type Tool struct {
-	Name        string          `json:"name"` // injected
-	Server      string          `json:"server"`
-	Kind        string          `json:"kind"`     // "tool"
-	Original    string          `json:"original"` // the server's own name
-	Description string          `json:"description"`
-	Tokens      int             `json:"tokens"` // estimate of what JSON costs: four bytes a token
-	JSON        json.RawMessage `json:"-"`      // the element of the request's tools
+	Name        string `json:"name"` // injected
+	Server      string `json:"server"`
+	Kind        string `json:"kind"`     // "tool"
+	Original    string `json:"original"` // the server's own name
+	Description string `json:"description"`
+	Tokens      int    `json:"tokens"`    // estimate of what JSON costs: four bytes a token
+	ReadOnly    bool   `json:"read_only"` // the server says that it changes nothing
+	// RuleNames are what rules know it by, whatever functions a client has of its
+	// own: its injected name, and that as it would be uncut and without others that
+	// want the same.
+	RuleNames []string        `json:"-"`
+	JSON      json.RawMessage `json:"-"` // the element of the request's tools
 }
 
 // entry is a tool of a toolset with what runs it.
@@ -73,6 +81,9 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 		}
 	}
 	fmt.Fprint(&key, q.MaxTools, q.Resources, q.Prompts)
+	if q.Filter != nil {
+		key.WriteString(strconv.Quote(q.Filter.Key()))
+	}
 	from := make([]*catalog, len(conns))
 	for i, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
 		if c != nil {
@@ -80,11 +91,11 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 			from[i] = c.current.Load().catalog
 		}
 	}
-	return h.sets.get(key.String(), from, func() *Toolset { return h.newToolset(names, conns, from, q.MaxTools) })
+	return h.sets.get(key.String(), from, func() *Toolset { return h.newToolset(q, names, conns, from) })
 }
 
-func (h *Host) newToolset(names []string, conns []*conn, from []*catalog, maxTools int) *Toolset {
-	ts := &Toolset{host: h, from: from, maxTools: maxTools}
+func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalog) *Toolset {
+	ts := &Toolset{host: h, from: from, maxTools: q.MaxTools}
 	var origins []origin
 	for i, cat := range from {
 		if cat == nil {
@@ -99,8 +110,12 @@ func (h *Host) newToolset(names []string, conns []*conn, from []*catalog, maxToo
 	slices.Sort(ts.unavailable)
 	for i, name := range injectedNames(origins) {
 		e := &ts.entries[i]
-		e.Tool = Tool{Server: origins[i].server, Kind: "tool", Original: origins[i].tool, Description: e.tool.description}
+		e.Tool = Tool{Server: origins[i].server, Kind: "tool", Original: origins[i].tool, Description: e.tool.description,
+			ReadOnly: e.tool.readOnly, RuleNames: ruleNames(name, origins[i])}
 		e.name(name)
+	}
+	if q.Filter != nil { // after the names, so that those do not depend on it
+		ts.entries = slices.DeleteFunc(ts.entries, func(e entry) bool { return !q.Filter.Keep(e.Tool) })
 	}
 	slices.SortFunc(ts.entries, func(a, b entry) int {
 		if d := strings.Compare(a.Server, b.Server); d != 0 {

@@ -30,6 +30,8 @@ func mcpServers(cfg *config.Config) []mcp.Server {
 			Allow:          s.Tools.Allow,
 			Deny:           s.Tools.Deny,
 			Required:       !s.Optional,
+
+			DistrustAnnotations: !s.TrustAnnotations,
 		})
 	}
 	return all

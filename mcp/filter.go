@@ -1,0 +1,36 @@
+package mcp
+
+import "encoding/json"
+
+// Filter chooses among what the servers of a query offer. What it does not keep
+// is not offered, takes no room, and cannot be called by any name.
+type Filter interface {
+	// Key is the same for two filters only if they keep the same.
+	Key() string
+	// Keep says whether a tool, resource or prompt is kept. It must give the same
+	// answer whenever it is asked the same.
+	Keep(Tool) bool
+}
+
+// ruleNames are the names by which rules know a tool with that injected name. The
+// second keeps a rule in force when another tool comes to want the same name.
+func ruleNames(injected string, o origin) []string {
+	if plain := clean(o.full()); plain != injected {
+		return []string{injected, plain}
+	}
+	return []string{injected}
+}
+
+// Resolve gives the tool that a call of this name with these arguments would run,
+// and the arguments that its server would get. The error is for a call that
+// [Binding.Call] would refuse: there is no such tool (then the tool is empty), or
+// the arguments do not fit.
+func (b *Binding) Resolve(name, arguments string) (Tool, json.RawMessage, error) {
+	i, ok := b.byName[name]
+	if !ok {
+		return Tool{}, nil, &callError{OutcomeUnknownTool, "there is no such tool"}
+	}
+	e := b.entries[i]
+	args, err := e.tool.arguments(arguments)
+	return e.Tool, args, err
+}

@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// only keeps the tools that have one of these names for rules.
+type only []string
+
+func (o only) Key() string { return "only " + o[0] }
+
+func (o only) Keep(t Tool) bool {
+	return slices.ContainsFunc(t.RuleNames, func(name string) bool { return slices.Contains(o, name) })
+}
+
+// What a filter leaves out cannot be seen, called or suggested, and takes no room;
+// what it keeps has the name that it has without a filter.
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, named(t, "kb", "notion.search", "notion_search", "other"))
+	toolsOf(t, h, "kb") // connected
+	ask := func(f Filter) *Toolset {
+		return h.Toolset(t.Context(), Query{Servers: []string{"kb"}, MaxTools: 1, Filter: f})
+	}
+	other := ask(only{"kb__other"})
+	b := other.Bind(nil)
+	if got := injected(b); !slices.Equal(got, []string{"kb__other"}) || len(other.Omitted()) != 0 {
+		t.Errorf("got %q, omitted %q", got, other.Omitted())
+	}
+	if res := b.Call(t.Context(), "kb__notion_search", "{}"); res.Outcome != OutcomeUnknownTool || b.Has("kb__notion_search") || b.Suggest("kb__notion_searc") != nil {
+		t.Errorf("a tool that is left out: %+v", res)
+	}
+	if ask(only{"kb__other"}) != other {
+		t.Error("the toolset was built again for the same filter")
+	}
+	hashed := "kb__notion_search_" + hashOf("kb__notion.search")
+	if got := injected(ask(only{hashed}).Bind(nil)); !slices.Equal(got, []string{hashed}) {
+		t.Errorf("by its injected name: %q", got)
+	}
+	if got := ask(only{"kb__notion_search"}).Tools()[0]; !slices.Equal(got.RuleNames, []string{"kb__notion_search"}) {
+		t.Errorf("%+v", got)
+	}
+	if ts := ask(only{"kb__notion_search"}); len(ts.Omitted()) != 1 {
+		t.Errorf("both tools want that name, and one has no room: %q", ts.Omitted())
+	}
+}
+
+// The names for rules do not follow what a client calls its own functions.
+func TestRuleNamesStay(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, named(t, "kb", "read"))
+	b := toolsOf(t, h, "kb").Bind([]string{"kb__read"})
+	tool := b.list()[0]
+	if tool.Name == "kb__read" || !slices.Equal(tool.RuleNames, []string{"kb__read"}) {
+		t.Errorf("%+v", tool)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, config("box", stateful, newToolbox().serve(t, stateful)))
+	b := toolsOf(t, h, "box").Bind(nil)
+	tool, args, err := b.Resolve("box__add_numbers", ` {"a":1, "b":2} `)
+	if err != nil || tool.Server != "box" || tool.Original != "add_numbers" || tool.ReadOnly || string(args) != `{"a":1, "b":2}` {
+		t.Errorf("%+v, %s, %v", tool, args, err)
+	}
+	if tool, args, err := b.Resolve("box__pure", ""); err != nil || !tool.ReadOnly || string(args) != "{}" {
+		t.Errorf("%+v, %s, %v", tool, args, err)
+	}
+	var unfit *errArguments
+	if tool, _, err := b.Resolve("box__add_numbers", `{"a":"x"}`); !errors.As(err, &unfit) || tool.Original != "add_numbers" {
+		t.Errorf("%+v, %v", tool, err)
+	}
+	if tool, _, err := b.Resolve("box__nothing", "{}"); err == nil || tool.Name != "" {
+		t.Errorf("%+v, %v", tool, err)
+	}
+}
