@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -32,15 +33,30 @@ type Server struct {
 	// ForwardHeaders names headers of the client's request that an HTTP server
 	// gets too. Headers that carry the caller's LLM credential are refused.
 	ForwardHeaders []string `yaml:"forward_headers"`
-	// Transport is streamable-http (default), or sse for servers of the MCP
-	// revision 2024-11-05.
+	// Transport is streamable-http, or sse for servers of the MCP revision
+	// 2024-11-05. Default: streamable-http, and sse where the server refuses that
+	// with status 400, 404 or 405.
 	Transport string `yaml:"transport"`
-	// ToolTimeout limits one tool call. Default 60s.
+	// ToolTimeout limits the time in which a tool call shows no progress: every
+	// progress notification of the server starts it anew. Default 60s.
 	ToolTimeout time.Duration `yaml:"tool_timeout"`
+	// ToolTimeoutMax limits a tool call as a whole, without the time that the
+	// server waits for answers to its own questions. Default 10m, or tool_timeout
+	// where that is longer.
+	ToolTimeoutMax time.Duration `yaml:"tool_timeout_max"`
 	// ConnectTimeout limits one attempt to connect and list. Default 10s.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
 	// MaxResultBytes cuts a tool result for the model, in bytes. Default 65536.
 	MaxResultBytes int `yaml:"max_result_bytes"`
+	// Roots are the directories that the server is told to work in, as file:// URIs.
+	// Default none: the server may not ask for them.
+	Roots []string `yaml:"roots"`
+	// Sampling lets the server ask the client's model for completions during a
+	// call. The client profile sets the budget. Default false.
+	Sampling bool `yaml:"sampling"`
+	// Elicitation lets the server ask the user for input during a call. The client
+	// profile says whether anybody answers. Default false.
+	Elicitation bool `yaml:"elicitation"`
 	// Tools selects among the server's tools by their own names.
 	Tools ToolFilter `yaml:"tools"`
 	// TrustAnnotations takes the server's word for which tools change nothing
@@ -63,7 +79,6 @@ type ToolFilter struct {
 }
 
 func (s *Server) setDefaults() {
-	s.Transport = TransportStreamableHTTP
 	s.ToolTimeout = 60 * time.Second
 	s.ConnectTimeout = 10 * time.Second
 	s.MaxResultBytes = 65536
@@ -93,11 +108,25 @@ func (s *Server) validate(r *report, at, name string) {
 	if s.URL != "" {
 		r.httpURL(join(at, "url"), s.URL)
 	}
-	r.oneOf(join(at, "transport"), s.Transport, TransportStreamableHTTP, TransportSSE)
+	if key := join(at, "transport"); r.given(key) {
+		r.oneOf(key, s.Transport, TransportStreamableHTTP, TransportSSE)
+	}
 	s.validateHeaders(r, at)
 	r.positive(join(at, "tool_timeout"), s.ToolTimeout)
+	if key := join(at, "tool_timeout_max"); r.given(key) {
+		r.positive(key, s.ToolTimeoutMax)
+		if s.ToolTimeoutMax < s.ToolTimeout {
+			r.add(key, "is shorter than tool_timeout (%v), and would cut it", s.ToolTimeout)
+		}
+	}
 	r.positive(join(at, "connect_timeout"), s.ConnectTimeout)
 	r.positive(join(at, "max_result_bytes"), s.MaxResultBytes)
+	for i, root := range s.Roots {
+		key := index(join(at, "roots"), i)
+		if u, err := url.Parse(root); err != nil || u.Scheme != "file" || u.Host != "" || !path.IsAbs(u.Path) {
+			r.add(key, "%q is not a file URI; write the absolute path as file:///path/to/directory", r.shown(key, root))
+		}
+	}
 	r.globs(join(at, "tools.allow"), s.Tools.Allow)
 	r.globs(join(at, "tools.deny"), s.Tools.Deny)
 }

@@ -72,6 +72,14 @@ type Tools interface {
 type Result struct {
 	Text    string // for the model
 	Outcome string // "ok", or a word for what went wrong
+	// Images are the pictures of the result; Text has a marker in the place of each.
+	Images []Image
+}
+
+// Image is a picture for a model that takes them.
+type Image struct {
+	MIME string
+	Data string // base64
 }
 
 // Options are what a handler works with. Client, Tools, Transport, Memory and

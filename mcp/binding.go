@@ -29,6 +29,15 @@ type Result struct {
 	Text    string // never empty
 	IsError bool
 	Outcome string // one of the Outcome constants
+	// Images are the pictures of the result, in its order, within the limits that
+	// image.go gives. Text has a marker in the place of each.
+	Images []Image
+}
+
+// Image is a picture that models with eyes can take.
+type Image struct {
+	MIME string // image/png, image/jpeg, image/gif or image/webp, as the data says
+	Data string // base64 (RFC 4648, section 4)
 }
 
 // Bind fits the toolset to a request whose client has functions with the names

@@ -15,6 +15,7 @@ import (
 // Defaults of the zero values in [Server].
 const (
 	DefaultToolTimeout    = 60 * time.Second
+	DefaultToolTimeoutMax = 10 * time.Minute
 	DefaultConnectTimeout = 10 * time.Second
 	DefaultMaxResultBytes = 64 << 10
 )
@@ -43,9 +44,16 @@ type Server struct {
 	Headers        map[string]string
 	ForwardHeaders []string
 
-	// ToolTimeout bounds a call, ConnectTimeout an attempt to connect and list.
+	// ToolTimeout bounds the time in which a call shows no progress, ToolTimeoutMax
+	// the whole call, and ConnectTimeout an attempt to connect and list.
 	ToolTimeout    time.Duration
+	ToolTimeoutMax time.Duration
 	ConnectTimeout time.Duration
+	// Roots are the file:// URIs that the server is told to work in. Sampling and
+	// Elicitation let it ask back, see [Asker].
+	Roots       []string
+	Sampling    bool
+	Elicitation bool
 	// MaxResultBytes caps the text of one result.
 	MaxResultBytes int
 	// Allow and Deny are globs (path.Match) over the server's own tool names.
@@ -62,6 +70,9 @@ type Server struct {
 func (s Server) withDefaults() Server {
 	if s.ToolTimeout <= 0 {
 		s.ToolTimeout = DefaultToolTimeout
+	}
+	if s.ToolTimeoutMax <= 0 {
+		s.ToolTimeoutMax = max(DefaultToolTimeoutMax, s.ToolTimeout)
 	}
 	if s.ConnectTimeout <= 0 {
 		s.ConnectTimeout = DefaultConnectTimeout

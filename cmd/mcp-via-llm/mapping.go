@@ -25,7 +25,11 @@ func mcpServers(cfg *config.Config) []mcp.Server {
 			Headers:        s.Headers,
 			ForwardHeaders: s.ForwardHeaders,
 			ToolTimeout:    s.ToolTimeout,
+			ToolTimeoutMax: s.ToolTimeoutMax,
 			ConnectTimeout: s.ConnectTimeout,
+			Roots:          s.Roots,
+			Sampling:       s.Sampling,
+			Elicitation:    s.Elicitation,
 			MaxResultBytes: s.MaxResultBytes,
 			Allow:          s.Tools.Allow,
 			Deny:           s.Tools.Deny,
@@ -78,5 +82,9 @@ func (t *toolset) Owns(name string) bool { return mcp.Owns(t.servers, name) }
 
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
 	r := t.Binding.Call(ctx, name, arguments)
-	return loop.Result{Text: r.Text, Outcome: r.Outcome}
+	result := loop.Result{Text: r.Text, Outcome: r.Outcome}
+	for _, image := range r.Images {
+		result.Images = append(result.Images, loop.Image(image))
+	}
+	return result
 }
