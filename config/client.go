@@ -54,7 +54,44 @@ type Client struct {
 	// "/" too, and "?" one. A model that matches none passes untouched. Default
 	// ["*"].
 	Models []string `yaml:"models"`
+	// Images says how the model gets images of tool results: describe (type and
+	// size in words, default), user_message (in one user message after the results
+	// of a round) or tool_message (in the tool message itself, for providers that
+	// take image parts there).
+	Images string `yaml:"images"`
+	// Sampling lets MCP servers ask the model (sampling/createMessage), on the
+	// account of the turn whose call they are working on. Absent: they may not.
+	Sampling *Sampling `yaml:"sampling"`
+	// Elicitation says what becomes of questions that MCP servers have for the
+	// user: decline (default), or client (the application gets a call of the
+	// function mcp_elicit, and answers with a tool message).
+	Elicitation string `yaml:"elicitation"`
+	// ApprovalTimeout is how long a question to the user stays open: for leave to
+	// make a call, and of MCP servers. Not longer than session_ttl. Default 10m, or
+	// session_ttl where that is shorter.
+	ApprovalTimeout time.Duration `yaml:"approval_timeout"`
 }
+
+// Sampling is the budget of MCP servers that ask the model.
+type Sampling struct {
+	// MaxRequests limits the requests of all servers in one turn.
+	MaxRequests int `yaml:"max_requests"`
+	// MaxTokens limits the tokens of each answer.
+	MaxTokens int `yaml:"max_tokens"`
+}
+
+// How the model gets images of tool results.
+const (
+	ImagesDescribe    = "describe"
+	ImagesUserMessage = "user_message"
+	ImagesToolMessage = "tool_message"
+)
+
+// What becomes of questions that MCP servers have for the user.
+const (
+	ElicitationDecline = "decline"
+	ElicitationClient  = "client"
+)
 
 func (c *Client) setDefaults() {
 	c.MaxIterations = 10
@@ -69,6 +106,9 @@ func (c *Client) setDefaults() {
 	c.KeepaliveStyle = KeepaliveComment
 	c.Dialect = "openai"
 	c.Models = []string{"*"}
+	c.Images = ImagesDescribe
+	c.Elicitation = ElicitationDecline
+	c.ApprovalTimeout = 10 * time.Minute
 }
 
 func (c *Client) validate(r *report, at string, servers map[string]Server) {
@@ -93,6 +133,21 @@ func (c *Client) validate(r *report, at string, servers map[string]Server) {
 		if glob == "" {
 			r.add(index(join(at, "models"), i), "must not be empty; * matches every model")
 		}
+	}
+	c.validatePauses(r, at)
+}
+
+func (c *Client) validatePauses(r *report, at string) {
+	r.oneOf(join(at, "images"), c.Images, ImagesDescribe, ImagesUserMessage, ImagesToolMessage)
+	if c.Sampling != nil {
+		r.positive(join(at, "sampling.max_requests"), c.Sampling.MaxRequests)
+		r.positive(join(at, "sampling.max_tokens"), c.Sampling.MaxTokens)
+	}
+	r.oneOf(join(at, "elicitation"), c.Elicitation, ElicitationDecline, ElicitationClient)
+	key := join(at, "approval_timeout")
+	r.positive(key, c.ApprovalTimeout)
+	if r.given(key) && c.ApprovalTimeout > c.SessionTTL {
+		r.add(key, "an open question (approval_timeout, %v) must not outlive the memory of its turn (session_ttl, %v)", c.ApprovalTimeout, c.SessionTTL)
 	}
 }
 

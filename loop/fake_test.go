@@ -128,6 +128,7 @@ type fakeTools struct {
 	run         func(ctx context.Context, name, arguments string) Result
 	unavailable []string
 	system      string
+	approve     []string // names of tools that need the user's consent
 
 	mu    sync.Mutex
 	calls []madeCall
@@ -151,6 +152,7 @@ func (f *fakeTools) Hints(name, _ string) (readOnly, repeatable bool) {
 	return slices.Contains(readOnlyNames, name), slices.Contains(readOnlyNames, name)
 }
 func (f *fakeTools) System() string        { return f.system }
+func (f *fakeTools) Approval(name, _ string) bool { return slices.Contains(f.approve, name) }
 func (f *fakeTools) Unavailable() []string { return f.unavailable }
 func (f *fakeTools) Call(ctx context.Context, name, arguments string) Result {
 	f.mu.Lock()

@@ -44,6 +44,16 @@ type Client struct {
 	Dialect          string        // a name in chat.Dialects
 	SessionTTL       time.Duration // how long hidden history is kept after its last use
 	HistoryMaxBytes  int           // of hidden results in one request; 0 means no limit
+	Images           string        // how the model gets images of results: "describe", "user_message" or "tool_message"
+	Sampling         Sampling      // what MCP servers may ask the model for
+	Elicit           bool          // questions of MCP servers reach the application as calls of ElicitFunction
+	ApprovalTimeout  time.Duration // how long a question to the user stays open
+}
+
+// Sampling is the budget of MCP servers that ask the model (sampling/createMessage).
+type Sampling struct {
+	MaxRequests int // of all servers in one turn; 0: they may not ask
+	MaxTokens   int // of each answer
 }
 
 // Tools are the MCP tools of one request.
@@ -62,6 +72,8 @@ type Tools interface {
 	// Hints gives what is known of a call: that it changes nothing, and that
 	// making it again does no harm (MCP, tool annotations).
 	Hints(name, arguments string) (readOnly, repeatable bool)
+	// Approval says whether the operator wants the user asked before this call runs.
+	Approval(name, arguments string) bool
 	// Call runs a tool. What goes wrong is in the result: the model is told.
 	Call(ctx context.Context, name, arguments string) Result
 	// Unavailable names the servers whose tools should be here and are not.

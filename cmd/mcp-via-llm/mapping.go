@@ -51,6 +51,10 @@ func forwarded(cfg *config.Config) []string {
 }
 
 func loopClient(name string, c *config.Client) *loop.Client {
+	var sampling loop.Sampling
+	if c.Sampling != nil {
+		sampling = loop.Sampling(*c.Sampling)
+	}
 	return &loop.Client{
 		Name:             name,
 		Servers:          c.Servers,
@@ -66,6 +70,10 @@ func loopClient(name string, c *config.Client) *loop.Client {
 		Dialect:          c.Dialect,
 		SessionTTL:       c.SessionTTL,
 		HistoryMaxBytes:  c.HistoryMaxBytes,
+		Images:           c.Images,
+		Sampling:         sampling,
+		Elicit:           c.Elicitation == config.ElicitationClient,
+		ApprovalTimeout:  min(c.ApprovalTimeout, c.SessionTTL),
 	}
 }
 
@@ -79,6 +87,8 @@ type toolset struct {
 func (t *toolset) Unavailable() []string { return t.set.Unavailable() }
 
 func (t *toolset) Owns(name string) bool { return mcp.Owns(t.servers, name) }
+
+func (t *toolset) Approval(string, string) bool { return false }
 
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
 	r := t.Binding.Call(ctx, name, arguments)
