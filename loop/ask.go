@@ -25,3 +25,16 @@ func AskerFrom(ctx context.Context) Asker {
 	a, _ := ctx.Value(askerKey{}).(Asker)
 	return a
 }
+
+// Progress takes what an MCP server tells of its progress with a call. total is 0
+// where it is not known. All but server and tool is data of the server.
+type Progress func(server, tool, message string, progress, total float64)
+
+type progressKey struct{}
+
+// ProgressFrom gives what wants to know of the progress of the call whose context
+// it is; nil if nobody does.
+func ProgressFrom(ctx context.Context) Progress {
+	p, _ := ctx.Value(progressKey{}).(Progress)
+	return p
+}

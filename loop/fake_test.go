@@ -151,9 +151,9 @@ func (f *fakeTools) Owns(name string) bool { return strings.HasPrefix(name, "mcp
 func (f *fakeTools) Hints(name, _ string) (readOnly, repeatable bool) {
 	return slices.Contains(readOnlyNames, name), slices.Contains(readOnlyNames, name)
 }
-func (f *fakeTools) System() string        { return f.system }
+func (f *fakeTools) System() string               { return f.system }
 func (f *fakeTools) Approval(name, _ string) bool { return slices.Contains(f.approve, name) }
-func (f *fakeTools) Unavailable() []string { return f.unavailable }
+func (f *fakeTools) Unavailable() []string        { return f.unavailable }
 func (f *fakeTools) Call(ctx context.Context, name, arguments string) Result {
 	f.mu.Lock()
 	f.calls = append(f.calls, madeCall{name, arguments})

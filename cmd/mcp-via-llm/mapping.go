@@ -91,6 +91,12 @@ func (t *toolset) Owns(name string) bool { return mcp.Owns(t.servers, name) }
 func (t *toolset) Approval(string, string) bool { return false }
 
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
+	if asker := loop.AskerFrom(ctx); asker != nil {
+		ctx = mcp.WithAsker(ctx, asker)
+	}
+	if progress := loop.ProgressFrom(ctx); progress != nil {
+		ctx = mcp.WithProgress(ctx, progress)
+	}
 	r := t.Binding.Call(ctx, name, arguments)
 	result := loop.Result{Text: r.Text, Outcome: r.Outcome}
 	for _, image := range r.Images {
