@@ -17,6 +17,9 @@ type Listen struct {
 	// Admin serves /healthz, /readyz, /metrics and /debug. Never expose it.
 	// Default 127.0.0.1:9003; "" turns it off.
 	Admin string `yaml:"admin"`
+	// Metrics serves /healthz, /readyz and /metrics alone, for probes and
+	// Prometheus, which reach a pod from outside. Default "" (off).
+	Metrics string `yaml:"metrics"`
 	// HTTP is the development mode without Envoy: the same handler on net/http.
 	// Needs llm.base_url. Default "" (off).
 	HTTP string `yaml:"http"`
@@ -43,6 +46,9 @@ func (l *Listen) validate(r *report, path string) {
 	r.address(join(path, "ext_proc"), l.ExtProc)
 	if l.Admin != "" {
 		r.address(join(path, "admin"), l.Admin)
+	}
+	if l.Metrics != "" {
+		r.address(join(path, "metrics"), l.Metrics)
 	}
 	if l.HTTP != "" {
 		r.address(join(path, "http"), l.HTTP)

@@ -13,6 +13,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -100,6 +101,9 @@ func (b *builder) service() *clusterv3.Cluster {
 	}
 	c := b.cluster(ServiceCluster, host, port)
 	c.ConnectTimeout = durationpb.New(time.Second)
+	if c.GetType() == clusterv3.Cluster_LOGICAL_DNS {
+		replicas(c)
+	}
 	if b.ServiceTLS != nil {
 		c.TransportSocket = b.tls(host, *b.ServiceTLS)
 	}
@@ -114,6 +118,30 @@ func (b *builder) service() *clusterv3.Cluster {
 		}},
 	})}
 	return c
+}
+
+// healthInterval is how often Envoy asks a replica how it does. Its name is looked
+// up every 5 s, Envoy's default.
+const healthInterval = 2 * time.Second
+
+// replicas makes every address of the service's name a host of its own (a
+// headless Service in Kubernetes), so that turns spread over all replicas and one
+// that drains, or has died, gets no new ones.
+func replicas(c *clusterv3.Cluster) {
+	interval := durationpb.New(healthInterval)
+	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
+	c.LbPolicy = clusterv3.Cluster_LEAST_REQUEST // turns are few and long
+	c.HealthChecks = []*corev3.HealthCheck{{
+		Timeout:            durationpb.New(time.Second),
+		Interval:           interval,
+		NoTrafficInterval:  interval,
+		UnhealthyThreshold: wrapperspb.UInt32(1),
+		HealthyThreshold:   wrapperspb.UInt32(1),
+		HealthChecker: &corev3.HealthCheck_GrpcHealthCheck_{GrpcHealthCheck: &corev3.HealthCheck_GrpcHealthCheck{
+			ServiceName: extprocv3.ExternalProcessor_ServiceDesc.ServiceName,
+		}},
+	}}
+	c.IgnoreHealthOnHostRemoval = true // else a host that DNS no longer names stays while it is healthy
 }
 
 func (b *builder) cluster(name, host, port string) *clusterv3.Cluster {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -133,6 +134,28 @@ func TestEgressByAuthority(t *testing.T) {
 	}
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Behind a name there may be several replicas: each is a host, asked for its
+// health and dropped once DNS does not name it, however healthy it says it is.
+func TestReplicas(t *testing.T) {
+	for service, several := range map[string]bool{"127.0.0.1:9002": false, "[::1]:9002": false, "mcp-via-llm.example:9002": true} {
+		o := base(t)
+		o.Service = service
+		b, err := Bootstrap(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range b.StaticResources.Clusters {
+			if c.Name != ServiceCluster {
+				continue
+			}
+			strict := c.GetType() == clusterv3.Cluster_STRICT_DNS
+			if strict != several || (len(c.HealthChecks) == 1) != several || c.IgnoreHealthOnHostRemoval != several {
+				t.Errorf("%s: %v", service, c)
+			}
+		}
 	}
 }
 

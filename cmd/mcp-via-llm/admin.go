@@ -43,6 +43,21 @@ func (t *turnRing) newest() []*loop.Report {
 // without authentication, for loopback and the pod's own network. notReady holds
 // why the service is not ready, as a string; empty when it is.
 func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
+	mux := a.metricsMux(notReady)
+	mux.HandleFunc("GET /debug/servers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.host.Status()) })
+	mux.HandleFunc("GET /debug/turns", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.turns.newest()) })
+	mux.HandleFunc("GET /debug/sessions", a.serveSessions)
+	mux.HandleFunc("DELETE /debug/sessions", a.serveSessions)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// metricsMux serves what probes and Prometheus may see, and no more: it can be
+// exposed where the pages of /debug must not.
+func (a *app) metricsMux(notReady *atomic.Value) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -53,14 +68,6 @@ func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", a.metrics.Handler())
-	mux.HandleFunc("GET /debug/servers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.host.Status()) })
-	mux.HandleFunc("GET /debug/turns", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.turns.newest()) })
-	mux.HandleFunc("GET /debug/sessions", a.serveSessions)
-	mux.HandleFunc("DELETE /debug/sessions", a.serveSessions)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
 }
 

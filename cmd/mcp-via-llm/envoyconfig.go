@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
@@ -15,6 +16,7 @@ import (
 type envoyConfigCommand struct {
 	configFlag
 	LLMURL string `name:"llm-url" placeholder:"URL" help:"The provider's base URL (default: llm.base_url, else https://api.openai.com/v1)."`
+	Output string `type:"path" placeholder:"FILE" help:"Where to write it (default: standard output)."`
 	Mode   string `enum:",override,static" default:"" placeholder:"MODE" help:"override or static (default: envoy.mode)."`
 }
 
@@ -39,6 +41,9 @@ func (c *envoyConfigCommand) Run(out output) error {
 	text, err := envoy.YAML(bootstrap, bootstrapHeader)
 	if err != nil {
 		return err
+	}
+	if c.Output != "" {
+		return os.WriteFile(c.Output, text, 0o644)
 	}
 	_, err = out.stdout.Write(text)
 	return err

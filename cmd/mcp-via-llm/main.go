@@ -26,6 +26,7 @@ type commands struct {
 	Tools       toolsCommand       `cmd:"" help:"Connect to the MCP servers and list the tools that a client profile gets."`
 	EnvoyConfig envoyConfigCommand `cmd:"" help:"Print a complete Envoy bootstrap for the configuration."`
 	Sessions    sessionsCommand    `cmd:"" help:"Count or erase what a running service keeps of a client."`
+	Ask         askCommand         `cmd:"" help:"Ask a model a question through Envoy and the service: a test of the whole."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 

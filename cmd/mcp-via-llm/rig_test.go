@@ -129,7 +129,7 @@ type service struct {
 	raw    strings.Builder
 	notify chan struct{}
 	// addresses it listens on
-	extProc, admin, http string
+	extProc, admin, metrics, http string
 }
 
 // start runs `serve` and waits until it is ready.
@@ -157,6 +157,7 @@ func start(t *testing.T, configFile string) *service {
 	})
 	line := s.wait(t, "serving")
 	s.extProc, s.admin, s.http = fmt.Sprint(line["ext_proc"]), "http://"+fmt.Sprint(line["admin"]), "http://"+fmt.Sprint(line["http"])
+	s.metrics = "http://" + fmt.Sprint(line["metrics"])
 	eventually(t, "ready", func() bool { return statusOf(s.admin+"/readyz") == http.StatusOK })
 	return s
 }

@@ -58,7 +58,7 @@ func (c *serveCommand) Run(out output) error {
 	s.background.Go(func() { a.tryStore(ctx) })
 	s.serve(listeners)
 	number, _ := build()
-	log.Info("serving", "ext_proc", address(listeners.extProc), "admin", address(listeners.admin), "http", address(listeners.http), "version", number)
+	log.Info("serving", "ext_proc", address(listeners.extProc), "admin", address(listeners.admin), "metrics", address(listeners.metrics), "http", address(listeners.http), "version", number)
 	select {
 	case <-ctx.Done():
 		restore() // a second signal ends the process at once
@@ -70,7 +70,7 @@ func (c *serveCommand) Run(out output) error {
 
 // listeners are bound before anything starts, so that a taken address is the
 // first thing said. Those that are off are nil.
-type listeners struct{ extProc, admin, http net.Listener }
+type listeners struct{ extProc, admin, metrics, http net.Listener }
 
 func listen(l config.Listen) (listeners, error) {
 	var all listeners
@@ -78,7 +78,7 @@ func listen(l config.Listen) (listeners, error) {
 	for _, one := range []struct {
 		key, address string
 		into         *net.Listener
-	}{{"ext_proc", l.ExtProc, &all.extProc}, {"admin", l.Admin, &all.admin}, {"http", l.HTTP, &all.http}} {
+	}{{"ext_proc", l.ExtProc, &all.extProc}, {"admin", l.Admin, &all.admin}, {"metrics", l.Metrics, &all.metrics}, {"http", l.HTTP, &all.http}} {
 		if one.address == "" {
 			continue
 		}
@@ -107,6 +107,7 @@ type server struct {
 	grpc       *grpc.Server
 	health     *health.Server
 	admin      *http.Server
+	metrics    *http.Server
 	direct     *http.Server // the mode without Envoy
 	notReady   atomic.Value // a string: why; empty when ready
 	background sync.WaitGroup
@@ -119,7 +120,7 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 		return nil, err
 	}
 	secret := cfg.Fingerprint()
-	s := &server{app: a, log: a.log, failed: make(chan error, 3), grpc: grpc.NewServer(options...), health: health.NewServer()}
+	s := &server{app: a, log: a.log, failed: make(chan error, 4), grpc: grpc.NewServer(options...), health: health.NewServer()}
 	s.processor = extproc.New(extproc.Options{
 		Handler: http.HandlerFunc(a.serveBehind),
 		Match:   loop.Wants,
@@ -134,6 +135,7 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 	s.setHealth(healthv1.HealthCheckResponse_NOT_SERVING)
 	s.notReady.Store(connecting)
 	s.admin = &http.Server{Handler: a.adminHandler(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
+	s.metrics = &http.Server{Handler: a.metricsMux(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
 	s.direct = &http.Server{Handler: http.HandlerFunc(a.serveDirect), ReadHeaderTimeout: 10 * time.Second}
 	return s, nil
 }
@@ -176,6 +178,7 @@ func (s *server) serve(l listeners) {
 	}
 	start(l.extProc, s.grpc.Serve)
 	start(l.admin, s.admin.Serve)
+	start(l.metrics, s.metrics.Serve)
 	start(l.http, s.direct.Serve)
 }
 
@@ -200,7 +203,7 @@ func (s *server) drain(limit time.Duration) error {
 	s.stopGRPC()
 	s.app.memory.Close(ctx) // before the servers that its calls are at
 	err := errors.Join(s.app.host.Close(), s.app.store.Close())
-	err = errors.Join(err, s.admin.Close())
+	err = errors.Join(err, s.admin.Close(), s.metrics.Close())
 	s.background.Wait()
 	s.log.Info("stopped")
 	return errors.Join(err, s.app.metrics.Shutdown(context.Background()))
