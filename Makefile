@@ -75,6 +75,11 @@ check: lint ## lint, and fail if formatting or generation leaves the work tree c
 	$(GO) mod verify >/dev/null
 	@if [ -n "$$(git status --porcelain)" ]; then echo "the work tree is dirty:"; git status --short; exit 1; fi
 
+.PHONY: image
+image: ## the container image as bin/image.tar, without Docker or a registry; VERSION, REF and ARCH may be given
+	cd image && $(GO) vet ./... && $(GO) test ./...
+	image/build.sh
+
 # The question reaches the demo as it was typed, by the environment: here, make would expand a $ in it and the shell
 # would read its quotes.
 override ASK := $(value ASK)

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/alecthomas/kong"
+	_ "golang.org/x/crypto/x509roots/fallback" // where there is no bundle, as in an image from scratch
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 )
