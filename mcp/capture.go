@@ -68,6 +68,13 @@ func (cp *capture) begin() {
 	cp.sent, cp.status, cp.lost, cp.odd = true, 0, false, ""
 }
 
+// unsent notes that the server has not accepted the request, or never saw it.
+func (cp *capture) unsent() {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.sent = false
+}
+
 func (cp *capture) isOdd(problem string) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

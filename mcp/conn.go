@@ -5,11 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 const (
@@ -58,11 +59,13 @@ type state struct {
 
 // conn keeps one server connected for one credential.
 type conn struct {
-	host      *Host
-	id        string // unique in the process
-	cfg       *Server
-	forwarded http.Header // nil for the plain connection
-	log       *slog.Logger
+	host   *Host
+	id     string // unique in the process
+	cfg    *Server
+	caller caller // zero for the plain connection
+	source *credential.Source
+	signer *credential.Signer
+	log    *slog.Logger
 
 	ctx context.Context // ends with the connection
 	end context.CancelFunc
@@ -80,9 +83,10 @@ type conn struct {
 
 var connCount atomic.Int64
 
-func newConn(h *Host, cfg *Server, forwarded http.Header) *conn {
+func newConn(h *Host, s *server, who caller) *conn {
+	cfg := s.cfg
 	c := &conn{
-		host: h, id: strconv.FormatInt(connCount.Add(1), 36), cfg: cfg, forwarded: forwarded,
+		host: h, id: strconv.FormatInt(connCount.Add(1), 36), cfg: cfg, caller: who, source: s.source,
 		log:     h.opts.Log.With("server", cfg.Name),
 		born:    time.Now(),
 		first:   make(chan struct{}),
@@ -91,6 +95,9 @@ func newConn(h *Host, cfg *Server, forwarded http.Header) *conn {
 	}
 	if cfg.Transport == "sse" {
 		c.pin = legacyVersion // the transport is older than server/discover
+	}
+	if s.source != nil {
+		c.signer = s.source.For(who.subject)
 	}
 	c.ctx, c.end = context.WithCancel(h.ctx)
 	c.current.Store(&state{phase: phaseConnecting, since: c.born, next: make(chan struct{})})
@@ -117,6 +124,13 @@ func (c *conn) publish(next state) {
 	}
 	c.current.Store(&next)
 	close(old.next)
+}
+
+// idle leaves a connection for nobody in particular alone, where every caller
+// needs a credential of its own.
+func (c *conn) idle() {
+	c.publish(state{phase: phaseUnavailable, err: credential.ErrNoSubject})
+	close(c.first)
 }
 
 // run supervises the connection until it is ended.

@@ -18,7 +18,7 @@ func TestPatience(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &Host{opts: Options{Log: slog.New(slog.DiscardHandler)}, ctx: t.Context()}
 			cfg := Server{Name: "a", ConnectTimeout: row.timeout}
-			h.servers = map[string]*server{"a": {cfg: &cfg, plain: newConn(h, &cfg, nil)}}
+			h.servers = map[string]*server{"a": {cfg: &cfg, plain: newConn(h, &server{cfg: &cfg}, caller{})}}
 			for _, want := range []time.Duration{row.turn, 0} {
 				begin := time.Now()
 				if got := h.Toolset(context.Background(), Query{Servers: []string{"a"}}).Unavailable(); len(got) != 1 || time.Since(begin) != want {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 // statusError is an HTTP answer that ended an attempt or a session.
@@ -25,7 +27,9 @@ func (e *statusError) Error() string {
 // isRefused reports whether the server does not accept the credential.
 func isRefused(err error) bool {
 	var status *statusError
-	return errors.As(err, &status) && (status.code == http.StatusUnauthorized || status.code == http.StatusForbidden)
+	var unsigned *credential.Error
+	return errors.As(err, &status) && (status.code == http.StatusUnauthorized || status.code == http.StatusForbidden) ||
+		errors.As(err, &unsigned) && unsigned.Refused
 }
 
 // maxErrorText bounds what is shown of a server's own error message, in bytes.
@@ -46,9 +50,12 @@ func plainError(ctx context.Context, tr transport, err error) error {
 	var asExec *exec.Error
 	var rpc *jsonrpc.Error
 	var status *statusError
+	var unsigned *credential.Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &unsigned):
+		return unsigned
 	case errors.As(err, &status), errors.Is(err, errSessionLost), errors.Is(err, errNotMCP):
 		return err
 	case ctx.Err() != nil:

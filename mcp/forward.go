@@ -20,24 +20,35 @@ const (
 	sweepInterval = 30 * time.Second
 )
 
-// connFor finds or starts the connection to a server for the headers of a
-// client's request. It returns nil for an unknown server, and when there is no
-// room for one more credential.
+// connFor finds or starts the connection to a server for the client's request
+// with these headers. It returns nil for an unknown server, and when there is no
+// room for one more caller.
 func (h *Host) connFor(name string, header http.Header) *conn {
+	h.mu.RLock()
+	s := h.servers[name]
+	h.mu.RUnlock()
+	if s == nil {
+		return nil
+	}
+	return h.connOf(name, callerOf(s.cfg, header))
+}
+
+// connOf is connFor with what callerOf has taken out already.
+func (h *Host) connOf(name string, who caller) *conn {
+	key := who.key()
 	h.mu.RLock()
 	s := h.servers[name]
 	if s == nil {
 		h.mu.RUnlock()
 		return nil
 	}
-	forwarded, key := forwardedHeader(s.cfg.ForwardHeaders, header)
 	c := s.plain
-	if forwarded != nil {
+	if key != "" {
 		c = s.byCred[key]
 	}
 	h.mu.RUnlock()
 	if c == nil {
-		c = h.addForwarded(name, key, forwarded)
+		c = h.addForwarded(name, key, who)
 	}
 	if c != nil {
 		c.touch()
@@ -45,7 +56,7 @@ func (h *Host) connFor(name string, header http.Header) *conn {
 	return c
 }
 
-func (h *Host) addForwarded(name, key string, forwarded http.Header) *conn {
+func (h *Host) addForwarded(name, key string, who caller) *conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.servers[name]
@@ -59,7 +70,7 @@ func (h *Host) addForwarded(name, key string, forwarded http.Header) *conn {
 		h.opts.Log.Warn("too many forwarded credentials in use", "server", name, "limit", maxForwarded)
 		return nil
 	}
-	c := h.startConn(s.cfg, forwarded)
+	c := h.startConn(s, who)
 	s.byCred[key] = c
 	return c
 }
@@ -114,34 +125,52 @@ func (h *Host) successor(c *conn) *conn {
 	if c.ctx.Err() == nil {
 		return c
 	}
-	return h.connFor(c.cfg.Name, c.forwarded)
+	return h.connOf(c.cfg.Name, c.caller)
 }
 
-// forwardedHeader takes the named headers out of a client's request, with a key
-// that is equal only for equal values. With none of them present it is nil.
-func forwardedHeader(names []string, header http.Header) (http.Header, string) {
-	var forwarded http.Header
-	for _, name := range names {
+// caller is what a client's request brings for one server. Each caller has
+// connections of its own.
+type caller struct {
+	forwarded http.Header // sent as they are; nil for none
+	subject   string      // the token to exchange, never sent to the server
+}
+
+// callerOf takes out of a client's request what is meant for a server. It is the
+// zero caller where there is nothing, and where a server that knows every caller
+// by a token of its own gets none.
+func callerOf(cfg *Server, header http.Header) caller {
+	who := caller{subject: cfg.Auth.Subject(header)}
+	if who.subject == "" && cfg.Auth.PerCaller() {
+		return caller{}
+	}
+	for _, name := range cfg.ForwardHeaders {
 		if values := header.Values(name); len(values) > 0 {
-			if forwarded == nil {
-				forwarded = http.Header{}
+			if who.forwarded == nil {
+				who.forwarded = http.Header{}
 			}
-			forwarded[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+			who.forwarded[http.CanonicalHeaderKey(name)] = slices.Clone(values)
 		}
 	}
-	if forwarded == nil {
-		return nil, ""
+	return who
+}
+
+// key is equal only for equal callers, does not tell what they brought, and is
+// empty for the zero caller.
+func (who caller) key() string {
+	if who.forwarded == nil && who.subject == "" {
+		return ""
 	}
 	// Lengths and counts go in front, so that no two sets write the same bytes.
 	hash := sha256.New()
 	count := func(n int) { hash.Write(binary.BigEndian.AppendUint64(nil, uint64(n))) }
 	add := func(s string) { count(len(s)); hash.Write([]byte(s)) }
-	for _, name := range slices.Sorted(maps.Keys(forwarded)) {
+	add(who.subject)
+	for _, name := range slices.Sorted(maps.Keys(who.forwarded)) {
 		add(name)
-		count(len(forwarded[name]))
-		for _, value := range forwarded[name] {
+		count(len(who.forwarded[name]))
+		for _, value := range who.forwarded[name] {
 			add(value)
 		}
 	}
-	return forwarded, hex.EncodeToString(hash.Sum(nil))
+	return hex.EncodeToString(hash.Sum(nil))
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 // Defaults of the zero values in [Server].
@@ -43,6 +44,10 @@ type Server struct {
 	Transport      string
 	Headers        map[string]string
 	ForwardHeaders []string
+	// Auth is how the service proves itself to an HTTP server, TLS whom it trusts
+	// and what certificate it shows. Both may be nil.
+	Auth *credential.Auth
+	TLS  *credential.TLS
 
 	// ToolTimeout bounds the time in which a call shows no progress, ToolTimeoutMax
 	// the whole call, and ConnectTimeout an attempt to connect and list.
@@ -128,8 +133,9 @@ type Host struct {
 // server is one configured server with its connections.
 type server struct {
 	cfg    *Server
+	source *credential.Source // nil for stdio
 	plain  *conn
-	byCred map[string]*conn // by hash of the forwarded header values
+	byCred map[string]*conn // by caller.key
 }
 
 // NewHost starts to connect to all servers in parallel and returns at once.
@@ -165,7 +171,9 @@ func (h *Host) Update(servers []Server) {
 			next[cfg.Name] = old
 			continue
 		}
-		next[cfg.Name] = &server{cfg: &cfg, plain: h.startConn(&cfg, nil), byCred: map[string]*conn{}}
+		s := &server{cfg: &cfg, source: h.newSource(&cfg), byCred: map[string]*conn{}}
+		s.plain = h.startConn(s, caller{})
+		next[cfg.Name] = s
 	}
 	for name, old := range h.servers {
 		if next[name] != old {
@@ -183,10 +191,36 @@ func (s *server) end() {
 }
 
 // startConn starts a supervised connection; h.mu must be held.
-func (h *Host) startConn(cfg *Server, forwarded http.Header) *conn {
-	c := newConn(h, cfg, forwarded)
+func (h *Host) startConn(s *server, who caller) *conn {
+	c := newConn(h, s, who)
+	if s.cfg.Auth.PerCaller() && who.subject == "" {
+		c.idle()
+		return c
+	}
 	h.group.Go(c.run)
 	return c
+}
+
+// newSource makes what the connections to an HTTP server have in common.
+func (h *Host) newSource(cfg *Server) *credential.Source {
+	u, err := url.Parse(cfg.URL)
+	if len(cfg.Command) > 0 || err != nil {
+		return nil // newWire reports the error
+	}
+	return credential.New(credential.Options{
+		Context: h.ctx, Go: h.spawn, URL: u, Egress: h.opts.Egress, Auth: cfg.Auth, TLS: cfg.TLS,
+		Log: h.opts.Log.With("server", cfg.Name),
+	})
+}
+
+// spawn runs a function that Close waits for, unless Close has begun.
+func (h *Host) spawn(f func()) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if !h.closed {
+		h.group.Go(f)
+	}
+	return !h.closed
 }
 
 // Close cancels running calls, ends every session and kills every child
@@ -218,7 +252,7 @@ type ServerStatus struct {
 	Tools           int       `json:"tools"`
 	Error           string    `json:"error,omitempty"` // why it is not connected
 	Since           time.Time `json:"since"`           // when this state began
-	// Forwarded counts the extra connections that carry forwarded headers.
+	// Forwarded counts the extra connections that belong to one caller each.
 	Forwarded int `json:"forwarded,omitempty"`
 }
 
@@ -251,7 +285,7 @@ func (h *Host) Settle(ctx context.Context) {
 }
 
 // Ready reports whether every required server has connected at least once. A
-// server with ForwardHeaders may refuse whoever brings no credential, so for
+// server with credentials of its callers may refuse whoever brings none, so for
 // it the end of the first attempt is enough.
 func (h *Host) Ready() bool {
 	h.mu.RLock()
@@ -261,6 +295,7 @@ func (h *Host) Ready() bool {
 		if !s.cfg.Required || s.plain.everUp.Load() {
 			return false
 		}
-		return len(s.cfg.ForwardHeaders) == 0 || !s.plain.firstOver()
+		perCaller := len(s.cfg.ForwardHeaders) > 0 || s.cfg.Auth.PerCaller()
+		return !perCaller || !s.plain.firstOver()
 	})
 }

@@ -6,12 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 const (
@@ -41,9 +42,9 @@ var (
 // host, bounds what is read, and feeds captures.
 type wire struct {
 	sdk.Transport
-	base   *http.Transport
+	base   *credential.Pool
+	next   http.RoundTripper // over base, with the caller's credential
 	origin *url.URL
-	egress *url.URL
 	header http.Header
 	probe  time.Duration     // for requests that a server may leave without an answer
 	onEnd  func(listen bool) // a standing stream ended
@@ -59,21 +60,19 @@ func (c *conn) newWire(onEnd func(listen bool)) (*wire, error) {
 	if err != nil {
 		return nil, errors.New("invalid url") // url.Parse quotes it, and it may hold a secret
 	}
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxIdleConnsPerHost = 16
-	base.ResponseHeaderTimeout = 0 // a call may take its time; its context bounds it
-	if c.host.opts.Egress != nil {
-		base.Proxy = nil
+	base, err := c.source.NewPool()
+	if err != nil {
+		return nil, err
 	}
 	header := http.Header{}
 	for name, value := range c.cfg.Headers {
 		header.Set(name, value)
 	}
-	for name, values := range c.forwarded {
+	for name, values := range c.caller.forwarded {
 		header[name] = values
 	}
 	w := &wire{
-		base: base, origin: origin, egress: c.host.opts.Egress, header: header,
+		base: base, next: c.signer.RoundTripper(base), origin: origin, header: header,
 		probe: c.cfg.ConnectTimeout / 2, onEnd: onEnd,
 	}
 	w.ctx, w.cut = context.WithCancel(context.Background())
@@ -129,7 +128,9 @@ func (w *wire) redirect(req *http.Request, via []*http.Request) error {
 }
 
 func (w *wire) sameOrigin(u *url.URL) bool {
-	return strings.EqualFold(u.Host, w.origin.Host) && (u.Scheme == w.origin.Scheme || u.Scheme == "https")
+	upgraded := *w.origin
+	upgraded.Scheme = "https"
+	return credential.SameOrigin(u, w.origin) || credential.SameOrigin(u, &upgraded)
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -150,12 +151,15 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			done = func() { timer.Stop(); disarm(); cancel() }
 		}
 	}
-	resp, err := w.base.RoundTrip(w.prepare(req.Clone(ctx)))
+	resp, err := w.next.RoundTrip(w.prepare(req.Clone(ctx)))
 	if ex.method == methodCancelled && ex.call != nil {
 		ex.call.cancelled()
 	}
 	if err != nil {
 		done()
+		if unsigned := (*credential.Error)(nil); ex.cp != nil && errors.As(err, &unsigned) {
+			ex.cp.unsent()
+		}
 		aborted := w.ctx.Err() != nil
 		switch {
 		case ex.standing && ex.get && (aborted || !w.opened.Load()):
@@ -174,14 +178,10 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// prepare adds headers and, with an egress, changes where the request goes.
+// prepare adds the configured and the forwarded headers.
 func (w *wire) prepare(out *http.Request) *http.Request {
 	for name, values := range w.header {
 		out.Header[name] = values
-	}
-	if w.egress != nil {
-		out.Host = out.URL.Host
-		out.URL.Scheme, out.URL.Host = w.egress.Scheme, w.egress.Host
 	}
 	return out
 }
