@@ -38,6 +38,9 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
+		if s, ok := v.Interface().(section); ok {
+			s.setDefaults()
+		}
 		d.value(n, path, v.Elem())
 	case reflect.Struct:
 		d.structure(n, path, v)
@@ -83,11 +86,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.No
 
 func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 	fields := map[string]reflect.Value{}
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
-			fields[name] = v.Field(i)
-		}
-	}
+	keysOf(v, fields)
 	d.pairs(n, path, func(key, value *yaml.Node, at string) {
 		field, ok := fields[key.Value]
 		if !ok {
@@ -96,6 +95,18 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 		}
 		d.value(value, at, field)
 	})
+}
+
+// keysOf finds the fields of a struct, and of those embedded in it, by their keys.
+func keysOf(v reflect.Value, fields map[string]reflect.Value) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if name := field.Tag.Get("yaml"); name != "" {
+			fields[name] = v.Field(i)
+		} else if field.Anonymous {
+			keysOf(v.Field(i), fields)
+		}
+	}
 }
 
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {

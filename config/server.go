@@ -33,6 +33,10 @@ type Server struct {
 	// ForwardHeaders names headers of the client's request that an HTTP server
 	// gets too. Headers that carry the caller's LLM credential are refused.
 	ForwardHeaders []string `yaml:"forward_headers"`
+	// Auth is what the service proves itself with to an HTTP server.
+	Auth *Auth `yaml:"auth"`
+	// TLS is how an https server is verified, and the client certificate for it.
+	TLS *ServerTLS `yaml:"tls"`
 	// Transport is streamable-http, or sse for servers of the MCP revision
 	// 2024-11-05. Default: streamable-http, and sse where the server refuses that
 	// with status 400, 404 or 405.
@@ -90,15 +94,21 @@ func (s *Server) setDefaults() {
 // (OpenAI, Azure OpenAI, Anthropic, Gemini). An MCP server never gets it.
 var credentialHeaders = []string{"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key"}
 
+// IsLLMCredential reports whether a request header usually carries the caller's
+// LLM credential.
+func IsLLMCredential(header string) bool {
+	return slices.Contains(credentialHeaders, strings.ToLower(header))
+}
+
 func (s *Server) validate(r *report, at, name string) {
 	if name == "" || !isLetter(name[0]) {
 		r.add(at, "a server name must begin with an ASCII letter, because tool names are made from it")
 	}
 	stdio := s.Command != nil || len(s.Env) > 0 || s.Cwd != ""
-	http := s.URL != "" || len(s.Headers) > 0 || len(s.ForwardHeaders) > 0 || r.given(join(at, "transport"))
+	http := s.URL != "" || len(s.Headers) > 0 || len(s.ForwardHeaders) > 0 || s.Auth != nil || s.TLS != nil || r.given(join(at, "transport"))
 	switch {
 	case stdio && http:
-		r.add(at, "mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, transport); keep one kind")
+		r.add(at, "mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport); keep one kind")
 	case s.Command == nil && s.URL == "" && !r.under(at):
 		r.add(at, "needs a command (stdio server) or a url (HTTP server)")
 	case s.Command != nil && (len(s.Command) == 0 || s.Command[0] == ""):
@@ -112,6 +122,8 @@ func (s *Server) validate(r *report, at, name string) {
 		r.oneOf(key, s.Transport, TransportStreamableHTTP, TransportSSE)
 	}
 	s.validateHeaders(r, at)
+	s.validateAuth(r, join(at, "auth"))
+	s.validateTLS(r, join(at, "tls"))
 	r.positive(join(at, "tool_timeout"), s.ToolTimeout)
 	if key := join(at, "tool_timeout_max"); r.given(key) {
 		r.positive(key, s.ToolTimeoutMax)
@@ -165,7 +177,7 @@ func (s *Server) validateHeaders(r *report, at string) {
 		switch key := index(join(at, "forward_headers"), i); {
 		case !httpguts.ValidHeaderFieldName(name):
 			r.add(key, "is not a valid HTTP header name")
-		case slices.Contains(credentialHeaders, strings.ToLower(name)):
+		case IsLLMCredential(name):
 			r.add(key, "%q carries the caller's LLM credential, which no MCP server may get; let callers use a header of their own", name)
 		}
 	}

@@ -34,7 +34,7 @@ func (s *snapshot) identity(r *http.Request) string {
 		case "jwt_sub":
 			value = jwtSubject(info)
 		case "authorization":
-			value = credential(r.Header)
+			value = presented(r.Header)
 		}
 		if value != "" {
 			return from + ":" + value
@@ -61,9 +61,9 @@ func jwtSubject(info *extproc.Info) string {
 	return ""
 }
 
-// credential is a hash of the credential that the caller presents to the LLM.
+// presented is a hash of the credential that the caller presents to the LLM.
 // The headers are those of OpenAI, Azure OpenAI and Anthropic.
-func credential(h http.Header) string {
+func presented(h http.Header) string {
 	for _, name := range []string{"Authorization", "Api-Key", "X-Api-Key"} {
 		if value := h.Get(name); value != "" {
 			sum := sha256.Sum256([]byte(name + value))

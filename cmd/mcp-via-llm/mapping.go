@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
+	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 // mcpServers maps the configured servers, by name.
@@ -24,6 +25,8 @@ func mcpServers(cfg *config.Config) []mcp.Server {
 			Transport:      s.Transport,
 			Headers:        s.Headers,
 			ForwardHeaders: s.ForwardHeaders,
+			Auth:           auth(s.Auth),
+			TLS:            (*credential.TLS)(s.TLS),
 			ToolTimeout:    s.ToolTimeout,
 			ToolTimeoutMax: s.ToolTimeoutMax,
 			ConnectTimeout: s.ConnectTimeout,
@@ -37,15 +40,6 @@ func mcpServers(cfg *config.Config) []mcp.Server {
 
 			DistrustAnnotations: !s.TrustAnnotations,
 		})
-	}
-	return all
-}
-
-// forwarded are the request headers that go to MCP servers.
-func forwarded(cfg *config.Config) []string {
-	var all []string
-	for _, s := range cfg.Servers {
-		all = append(all, s.ForwardHeaders...)
 	}
 	return all
 }

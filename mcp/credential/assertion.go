@@ -8,8 +8,6 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -45,7 +43,7 @@ func ReadKey(path string) (crypto.PrivateKey, jwt.SigningMethod, error) {
 	}
 	block, _ := pem.Decode([]byte(content))
 	if block == nil {
-		return nil, nil, fmt.Errorf("%s holds no PEM private key", path)
+		return nil, nil, unusable(path, "it holds no PEM private key")
 	}
 	var key any
 	switch block.Type {
@@ -57,28 +55,28 @@ func ReadKey(path string) (crypto.PrivateKey, jwt.SigningMethod, error) {
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s holds no private key that can be read", path)
+		return nil, nil, unusable(path, "it holds no private key that can be read")
 	}
-	method, err := signing(key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	method := signing(key)
+	if method == nil {
+		return nil, nil, unusable(path, "the key is neither RSA, nor ECDSA on a NIST curve, nor Ed25519")
 	}
 	return key, method, nil
 }
 
-// signing is the algorithm that RFC 7518, section 3.1 pairs with a key.
-func signing(key any) (jwt.SigningMethod, error) {
+// signing is the algorithm that RFC 7518, section 3.1 pairs with a key; nil for none.
+func signing(key any) jwt.SigningMethod {
 	switch k := key.(type) {
 	case *rsa.PrivateKey:
-		return jwt.SigningMethodRS256, nil
+		return jwt.SigningMethodRS256
 	case ed25519.PrivateKey:
-		return jwt.SigningMethodEdDSA, nil
+		return jwt.SigningMethodEdDSA
 	case *ecdsa.PrivateKey:
 		for _, m := range []*jwt.SigningMethodECDSA{jwt.SigningMethodES256, jwt.SigningMethodES384, jwt.SigningMethodES512} {
 			if m.CurveBits == k.Curve.Params().BitSize {
-				return m, nil
+				return m
 			}
 		}
 	}
-	return nil, errors.New("the key is neither RSA, nor ECDSA on a NIST curve, nor Ed25519")
+	return nil
 }

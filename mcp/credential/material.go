@@ -4,8 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -30,9 +30,14 @@ func readFile(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(content) > maxFile:
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+		return "", unusable(path, "it is larger than 1 MiB")
 	}
 	return string(content), nil
+}
+
+// unusable is the error of a file with the wrong content.
+func unusable(path, why string) error {
+	return &fs.PathError{Op: "use", Path: path, Err: errors.New(why)}
 }
 
 // ReadToken reads a token or a secret: one line that fits into a header.
@@ -44,9 +49,9 @@ func ReadToken(path string) (string, error) {
 	token := strings.TrimSpace(content)
 	switch {
 	case token == "":
-		return "", fmt.Errorf("%s is empty", path)
+		return "", unusable(path, "it is empty")
 	case !httpguts.ValidHeaderFieldValue(token):
-		return "", fmt.Errorf("%s holds more than one line, or characters that a header must not contain", path)
+		return "", unusable(path, "it holds more than one line, or characters that a header must not contain")
 	}
 	return token, nil
 }
@@ -107,7 +112,7 @@ func ReadCA(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM([]byte(content)) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", path)
+		return nil, unusable(path, "it holds no PEM certificate")
 	}
 	return []byte(content), nil
 }
@@ -124,7 +129,7 @@ func ReadPair(cert, key string) (tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM))
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("%s and %s are no certificate with its key: %w", cert, key, err)
+		return tls.Certificate{}, unusable(cert, "it is no certificate that goes with the key")
 	}
 	return pair, nil
 }
