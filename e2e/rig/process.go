@@ -38,6 +38,9 @@ func StartProcess(name string, env []string, program string, arguments ...string
 	return p, nil
 }
 
+// PID is the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// budget is a ratio that the project keeps below (or above) a limit.
+type budget struct {
+	Name    string  `json:"name"`
+	Limit   float64 `json:"limit"`
+	Value   float64 `json:"value"`
+	AtLeast bool    `json:"at_least,omitempty"` // the limit is a lower one
+}
+
+func (b budget) met() bool {
+	if b.AtLeast {
+		return b.Value >= b.Limit
+	}
+	return b.Value <= b.Limit
+}
+
+func (b budget) verdict() string {
+	if b.met() {
+		return "met"
+	}
+	return "**missed**"
+}
+
+// judge works out the budgets for which both sides were measured.
+func (r *report) judge() {
+	for _, bytes := range []int{kilobyte, 100 * kilobyte} {
+		row := "no tool call, whole, history " + size(bytes)
+		envoy, copied, service := r.find("turns", row, viaEnvoy), r.find("turns", row, viaCopy), r.find("turns", row, viaService)
+		if service == nil {
+			continue
+		}
+		r.most("added latency without a tool call, by that of the copying filter, p50, "+size(bytes), 1.3, (service.P50-envoy.P50)/(copied.P50-envoy.P50))
+		r.most("the same, p99, "+size(bytes), 1.5, (service.P99-envoy.P99)/(copied.P99-envoy.P99))
+	}
+	r.judgeRounds()
+	if service := r.find("stream", "1,000 chunks, 1 ms apart", viaService); service != nil {
+		r.most("delay of a chunk, by that of the copying filter, p50", 1.2, service.ChunkP50/r.find("stream", "1,000 chunks, 1 ms apart", viaCopy).ChunkP50)
+		r.most("the same, p99", 1.2, service.ChunkP99/r.find("stream", "1,000 chunks, 1 ms apart", viaCopy).ChunkP99)
+	}
+	if service := r.find("throughput", "no tool call", viaService); service != nil {
+		r.least("throughput without a tool call, by that of the copying filter", 0.8, service.Throughput/r.find("throughput", "no tool call", viaCopy).Throughput)
+		r.least("throughput with one round, by two requests through Envoy and an MCP call", 0.8,
+			r.find("throughput", "1 round", viaService).Throughput/r.find("throughput", "1 round", byHandVia).Throughput)
+		three := r.find("throughput", "3 rounds", viaService)
+		r.least("throughput with 3 rounds, by a Go client without Envoy", 0.69, three.Throughput/r.find("throughput", "3 rounds", byHandOnly).Throughput)
+	}
+	if r.Open != nil {
+		r.most("KB of memory for each open turn, beyond the copying filter's", 48, r.Open.KilobytesEach-r.Open.CopyEach)
+	}
+}
+
+// judgeRounds compares what each further round adds. It asks the LLM and the tool, as a client does that is connected to
+// both, and goes through Envoy once.
+func (r *report) judgeRounds() {
+	one, three := r.find("turns", "1 rounds, whole", viaService), r.find("turns", "3 rounds, whole", viaService)
+	row := "no tool call, whole, history " + size(kilobyte)
+	direct, envoy := r.find("turns", row, viaDirect), r.find("turns", row, viaEnvoy)
+	if one == nil || three == nil || direct == nil {
+		return
+	}
+	floorOne, floorThree := r.find("turns", "1 rounds, whole", byHandOnly), r.find("turns", "3 rounds, whole", byHandOnly)
+	hop := envoy.P50 - direct.P50
+	added := (three.P50-one.P50)/2 - (floorThree.P50-floorOne.P50)/2
+	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, added/hop)
+	r.most("3 rounds, by a Go client without Envoy, p50", 1.5, three.P50/floorThree.P50)
+}
+
+func (r *report) most(name string, limit, value float64) {
+	r.Budgets = append(r.Budgets, budget{Name: name, Limit: limit, Value: value})
+}
+
+func (r *report) least(name string, limit, value float64) {
+	r.Budgets = append(r.Budgets, budget{Name: name, Limit: limit, Value: value, AtLeast: true})
+}
+
+// compare fails where a budget's ratio is worse than that of an earlier run by more than the slack.
+func (r *report) compare(file string, slack float64) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var before report
+	if err := json.Unmarshal(data, &before); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var worse []error
+	for _, now := range r.Budgets {
+		for _, then := range before.Budgets {
+			if now.Name != then.Name {
+				continue
+			}
+			if !now.AtLeast && now.Value > then.Value*(1+slack) || now.AtLeast && now.Value < then.Value*(1-slack) {
+				worse = append(worse, fmt.Errorf("%s: %.2f, it was %.2f", now.Name, now.Value, then.Value))
+			}
+		}
+	}
+	return errors.Join(worse...)
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
+)
+
+// report is everything that a run found.
+type report struct {
+	Environment map[string]string `json:"environment"`
+	Results     []*result         `json:"results"`
+	Open        *openResult       `json:"open_turns,omitempty"`
+	Budgets     []budget          `json:"budgets"`
+}
+
+// result is one row: for each way and each round the median, the 99th percentile and the throughput.
+type result struct {
+	Section     string             `json:"section"`
+	Name        string             `json:"name"`
+	Connections int                `json:"connections"`
+	Ways        []string           `json:"ways"`
+	Figures     map[string]*figure `json:"figures"`
+}
+
+// figure is one way of a row. Times are in milliseconds, medians over the rounds.
+type figure struct {
+	P50        float64 `json:"p50_ms"`
+	P99        float64 `json:"p99_ms"`
+	First      float64 `json:"first_byte_ms"`
+	ChunkP50   float64 `json:"chunk_p50_ms,omitempty"`
+	ChunkP99   float64 `json:"chunk_p99_ms,omitempty"`
+	Throughput float64 `json:"per_second"`
+	Turns      int     `json:"turns"`
+
+	rounds []*measured
+}
+
+func newResult(r row) *result {
+	all := &result{Name: r.Name, Connections: r.Connections, Figures: map[string]*figure{}}
+	for _, s := range r.series {
+		all.Ways = append(all.Ways, s.name)
+		all.Figures[s.name] = &figure{}
+	}
+	return all
+}
+
+// add takes one round of a way. What stands in the end is the median of the rounds' own figures: a round in which the
+// machine was busy with something else does not move it.
+func (r *result) add(way int, m *measured) {
+	f := r.Figures[r.Ways[way]]
+	f.rounds = append(f.rounds, m)
+	f.Turns += len(m.totals)
+	over := func(value func(*measured) float64) float64 {
+		var values []float64
+		for _, m := range f.rounds {
+			values = append(values, value(m))
+		}
+		return median(values)
+	}
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	f.P50 = over(func(m *measured) float64 { return ms(quantile(m.totals, 0.5)) })
+	f.P99 = over(func(m *measured) float64 { return ms(quantile(m.totals, 0.99)) })
+	f.First = over(func(m *measured) float64 { return ms(quantile(m.firsts, 0.5)) })
+	f.ChunkP50 = over(func(m *measured) float64 { return ms(quantile(m.chunks, 0.5)) })
+	f.ChunkP99 = over(func(m *measured) float64 { return ms(quantile(m.chunks, 0.99)) })
+	f.Throughput = over((*measured).throughput)
+}
+
+func (r *result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-40s", r.Name)
+	for _, way := range r.Ways {
+		f := r.Figures[way]
+		fmt.Fprintf(&b, " | %s %.2f/%.2f ms %.0f/s", way, f.P50, f.P99, f.Throughput)
+	}
+	return b.String()
+}
+
+func newReport(tools *rig.Tools) *report {
+	commit, _ := exec.Command("git", "-C", tools.Root(), "rev-parse", "--short", "HEAD").Output() // "" outside a clone
+	cpu := "unknown"
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if found := regexp.MustCompile(`model name\s*:\s*(.*)`).FindSubmatch(info); found != nil {
+			cpu = string(found[1])
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return &report{Environment: map[string]string{
+		"commit": strings.TrimSpace(string(commit)), "go": runtime.Version(), "envoy": tools.DefaultEnvoy(), "cpu": cpu,
+		"cores": fmt.Sprint(runtime.NumCPU()), "kernel": strings.TrimSpace(string(kernel)), "date": time.Now().UTC().Format(time.DateOnly),
+	}}
+}
+
+func (r *report) add(section string, one *result) {
+	one.Section = section
+	r.Results = append(r.Results, one)
+}
+
+// find gives a figure; nil if that was not measured.
+func (r *report) find(section, row, way string) *figure {
+	for _, one := range r.Results {
+		if one.Section == section && one.Name == row {
+			return one.Figures[way]
+		}
+	}
+	return nil
+}
+
+const (
+	begin = "<!-- figures: made by make bench -->"
+	ends  = "<!-- end of figures -->"
+)
+
+// write stores the figures, and puts them between the two markers of the page.
+func (r *report) write(figures, page string) error {
+	data, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(figures, append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, closed := strings.Cut(rest, ends)
+	if !ok || !closed {
+		return fmt.Errorf("%s has no line %q with a line %q after it", page, begin, ends)
+	}
+	return os.WriteFile(page, []byte(before+begin+"\n"+r.markdown()+ends+after), 0o644)
+}
+
+func (r *report) markdown() string {
+	var b strings.Builder
+	e := r.Environment
+	fmt.Fprintf(&b, "\n%s, %s cores, Linux %s, Envoy %s, %s, commit %s, %s.\n", e["cpu"], e["cores"], e["kernel"], e["envoy"], e["go"], e["commit"], e["date"])
+	if len(r.Budgets) > 0 {
+		b.WriteString("\n| Budget | Limit | Measured | |\n| --- | ---: | ---: | --- |\n")
+		for _, one := range r.Budgets {
+			fmt.Fprintf(&b, "| %s | %.2f | %.2f | %s |\n", one.Name, one.Limit, one.Value, one.verdict())
+		}
+	}
+	section := ""
+	for _, one := range r.Results {
+		if one.Section != section {
+			section = one.Section
+			fmt.Fprintf(&b, "\n**%s**\n\n| | way | p50 ms | p99 ms | first byte ms | chunk p50 / p99 ms | turns a second |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n", title(section))
+		}
+		for i, way := range one.Ways {
+			name := ""
+			if i == 0 {
+				name = one.Name
+				if one.Connections > 1 {
+					name += fmt.Sprintf(", %d connections", one.Connections)
+				}
+			}
+			f := one.Figures[way]
+			chunk := ""
+			if f.ChunkP50 > 0 {
+				chunk = fmt.Sprintf("%.2f / %.2f", f.ChunkP50, f.ChunkP99)
+			}
+			fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f | %.2f | %s | %.0f |\n", name, way, f.P50, f.P99, f.First, chunk, f.Throughput)
+		}
+	}
+	if o := r.Open; o != nil {
+		fmt.Fprintf(&b, "\n**Open turns**: %d streamed turns wait for a slow tool at once. The service holds %.1f KB for each (a filter that only copies: %.1f KB), "+
+			"uses %.1f %% of a core meanwhile, and sends its keep-alives with a jitter of %.0f ms (p99); the longest silence was %.1f s; %d turns failed.\n",
+			o.Turns, o.KilobytesEach, o.CopyEach, 100*o.CPU, o.Jitter, o.Silence/1000, o.Failed)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

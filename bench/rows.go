@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The ways that are compared. Each row names the ones it has.
+const (
+	viaDirect  = "LLM alone"
+	viaEnvoy   = "Envoy alone"
+	viaCopy    = "Envoy and a filter that copies"
+	viaService = "this service"
+	byHandOnly = "the same exchanges by a Go client"
+	byHandVia  = "the same exchanges by a Go client through Envoy"
+	toolOnly   = "the MCP call alone"
+)
+
+// row is a few operations that are measured by turns.
+type row struct {
+	Name        string
+	Connections int
+	series      []series
+}
+
+type series struct {
+	name string
+	op   operation
+}
+
+// bench makes the rows of one stack.
+type bench struct {
+	*stack
+	client  *http.Client
+	session *mcp.ClientSession
+}
+
+func (b *bench) row(name string, connections int, p plan, ways ...string) row {
+	r := row{Name: name, Connections: connections}
+	for _, way := range ways {
+		r.series = append(r.series, series{way, b.operation(way, p)})
+	}
+	return r
+}
+
+func (b *bench) operation(way string, p plan) operation {
+	switch way {
+	case viaDirect:
+		return turn(b.client, b.direct, p)
+	case viaEnvoy:
+		return turn(b.client, b.plain, p)
+	case viaCopy:
+		return turn(b.client, b.copied, p)
+	case viaService:
+		return turn(b.client, b.service, p)
+	case byHandOnly:
+		return byHand(b.client, b.direct, b.session, p)
+	case byHandVia:
+		return byHand(b.client, b.plain, b.session, p)
+	}
+	return onlyTool(b.session)
+}
+
+const (
+	kilobyte = 1000
+	chunks   = 20 // of an ordinary streamed answer
+	many     = 16 // connections
+)
+
+func size(bytes int) string {
+	if bytes >= 1000*kilobyte {
+		return fmt.Sprintf("%d MB", bytes/(1000*kilobyte))
+	}
+	return fmt.Sprintf("%d KB", bytes/kilobyte)
+}
+
+func form(stream bool) string {
+	if stream {
+		return "streamed"
+	}
+	return "whole"
+}
+
+// turnRows are the turns without and with tool calls, one at a time.
+func (b *bench) turnRows() (rows []row) {
+	for _, stream := range []bool{false, true} {
+		for _, history := range []int{kilobyte, 100 * kilobyte, 1000 * kilobyte} {
+			p := plan{Stream: stream, Chunks: chunks, History: history}
+			rows = append(rows, b.row(fmt.Sprintf("no tool call, %s, history %s", form(stream), size(history)), 1, p, viaDirect, viaEnvoy, viaCopy, viaService))
+		}
+		for _, rounds := range []int{1, 3, 10} {
+			p := plan{Stream: stream, Chunks: chunks, History: kilobyte, Rounds: rounds}
+			rows = append(rows, b.row(fmt.Sprintf("%d rounds, %s", rounds, form(stream)), 1, p, toolOnly, byHandOnly, byHandVia, viaService))
+		}
+		mixed := plan{Stream: stream, Chunks: chunks, History: kilobyte, Mixed: true}
+		rows = append(rows, b.row("mixed turn and its resume, "+form(stream), 1, mixed, viaService))
+	}
+	return rows
+}
+
+// throughputRows are the same turns on many connections.
+func (b *bench) throughputRows() []row {
+	p := func(rounds int) plan { return plan{History: kilobyte, Rounds: rounds} }
+	return []row{
+		b.row("no tool call", many, p(0), viaDirect, viaEnvoy, viaCopy, viaService),
+		b.row("1 round", many, p(1), byHandOnly, byHandVia, viaService),
+		b.row("3 rounds", many, p(3), byHandOnly, byHandVia, viaService),
+	}
+}
+
+// streamRows are long streams, where each chunk tells when it left the LLM.
+func (b *bench) streamRows() []row {
+	p := plan{Stream: true, History: kilobyte, Chunks: 1000, PaceUS: 1000}
+	return []row{b.row("1,000 chunks, 1 ms apart", 1, p, viaDirect, viaEnvoy, viaCopy, viaService)}
+}
+
+// storeRows are the turns that use the store.
+func (b *bench) storeRows() []row {
+	p := func(rounds int, mixed bool) plan { return plan{History: kilobyte, Rounds: rounds, Mixed: mixed} }
+	return []row{
+		b.row("no tool call", 1, p(0, false), viaEnvoy, viaCopy, viaService),
+		b.row("1 round", 1, p(1, false), byHandVia, viaService),
+		b.row("mixed turn and its resume", 1, p(0, true), viaService),
+	}
+}
+
+// catalogRows show what the size of the catalog costs. The LLM's own reading of the tools is in both.
+func (b *bench) catalogRows() []row {
+	return []row{b.row("no tool call", 1, plan{History: kilobyte}, viaEnvoy, viaCopy, viaService)}
+}
