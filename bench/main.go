@@ -14,6 +14,7 @@ import (
 
 type commands struct {
 	Run  runCommand  `cmd:"" default:"withargs" help:"measure and write the report"`
+	Hold holdCommand `cmd:"" help:"keep one kind of turn running, for profiles"`
 	LLM  llmCommand  `cmd:"" name:"llm" help:"serve the scripted LLM"`
 	MCP  mcpCommand  `cmd:"" name:"mcp" help:"serve the MCP server"`
 	Copy copyCommand `cmd:"" name:"copy" help:"serve the external processor that only copies"`
