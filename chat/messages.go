@@ -27,7 +27,7 @@ func (r *Request) Messages() []Message {
 	if r.read {
 		return r.known
 	}
-	var out []Message
+	out := make([]Message, 0, strings.Count(r.messages.Raw, `"role"`)) // so many, if they have no odd members
 	r.messages.ForEach(func(_, v gjson.Result) bool {
 		m := readMessage(v)
 		m.at = v.Index
@@ -113,11 +113,8 @@ func appendNormal(b []byte, s string) []byte {
 	begin := len(b)
 	for i := 0; i < len(s); {
 		start := i
+		i += normalASCII(s[i:])
 		for i < len(s) {
-			if c := s[i]; c > ' ' && c < utf8.RuneSelf {
-				i++
-				continue
-			}
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if unicode.IsSpace(r) {
 				break
@@ -139,6 +136,24 @@ func appendNormal(b []byte, s string) []byte {
 		}
 	}
 	return b
+}
+
+// normalASCII is how many bytes at the beginning of s are ASCII words with single
+// spaces between them: most of most texts, to be taken as they are. It ends
+// within or after a word.
+func normalASCII(s string) int {
+	spaces := 1 // a space at the beginning is not between words
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c > ' ' && c < utf8.RuneSelf:
+			spaces = 0
+		case c == ' ' && spaces == 0:
+			spaces = 1
+		default:
+			return max(0, i-spaces)
+		}
+	}
+	return len(s) - spaces*min(1, len(s))
 }
 
 // canonicalJSON sorts members and unifies white space and escapes; numbers stay

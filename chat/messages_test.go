@@ -3,6 +3,8 @@ package chat
 import (
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // A client that sends a message again may spell it anew; another message differs.
@@ -64,4 +66,15 @@ func TestNormalText(t *testing.T) {
 			t.Errorf("%q became %q, want %q", in, got, want)
 		}
 	}
+}
+
+// The quick way over plain words changes nothing.
+func TestNormalTextIsFields(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOf(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{" ", "  ", "a", "word", "\t", "\n", "é", "\u00a0", "\x01", "\xff"})))
+		text := strings.Join(words.Draw(t, "words"), "")
+		if got, want := NormalText(text), strings.Join(strings.Fields(text), " "); got != want {
+			t.Fatalf("%q became %q, want %q", text, got, want)
+		}
+	})
 }
