@@ -17,6 +17,7 @@ type holdCommand struct {
 	History int           `default:"1000" help:"bytes of earlier messages"`
 	Tools   int           `default:"5" help:"tools in the catalog"`
 	Redis   bool          `help:"keep sessions in Redis"`
+	Slow    time.Duration `help:"how long the MCP tool takes"`
 	Conns   int           `default:"1" help:"turns at once"`
 	Length  time.Duration `default:"30s" help:"how long"`
 }
@@ -32,10 +33,13 @@ func (c *holdCommand) Run() error {
 	}
 	defer s.close() //nolint:errcheck // nothing is left to do about it
 	fmt.Printf("profiles: go tool pprof %s/debug/pprof/profile?seconds=10\n", s.rig.Admin)
-	p := plan{Rounds: c.Rounds, Mixed: c.Mixed, Stream: c.Stream, Chunks: c.Chunks, History: c.History}
+	p := plan{Rounds: c.Rounds, Mixed: c.Mixed, Stream: c.Stream, Chunks: c.Chunks, History: c.History, SlowMS: int(c.Slow / time.Millisecond)}
+	service, envoy := cpuTime(s.rig.Service.PID()), cpuTime(s.rig.Envoy.PID())
 	m, err := load(context.Background(), turn(newClient(c.Conns), s.service, p), c.Conns, c.Length)
 	if err == nil {
-		fmt.Printf("p50 %s ms, p99 %s ms, %.0f turns a second\n", milliseconds(quantile(m.totals, 0.5)), milliseconds(quantile(m.totals, 0.99)), m.throughput())
+		each := func(used time.Duration) string { return milliseconds(used / time.Duration(len(m.totals))) }
+		fmt.Printf("p50 %s ms, p99 %s ms, %.0f turns a second; CPU each: service %s ms, Envoy %s ms\n", milliseconds(quantile(m.totals, 0.5)),
+			milliseconds(quantile(m.totals, 0.99)), m.throughput(), each(cpuTime(s.rig.Service.PID())-service), each(cpuTime(s.rig.Envoy.PID())-envoy))
 	}
 	return err
 }

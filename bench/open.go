@@ -32,9 +32,10 @@ type openResult struct {
 }
 
 const (
-	keepalive = 10 * time.Second
-	waitTime  = 75 * time.Second // of the slow tool: long enough to open all and to see keep-alives
-	streams   = 100              // of one HTTP/2 connection
+	keepalive  = 10 * time.Second
+	waitTime   = 75 * time.Second // of the slow tool: long enough to open all and to see keep-alives
+	batch      = 100              // turns on one HTTP/2 connection
+	batchEvery = 150 * time.Millisecond
 )
 
 func openTurns(ctx context.Context, tools *rig.Tools, turns int) (*openResult, error) {
@@ -86,19 +87,19 @@ type opened struct {
 
 func (o *opened) open(ctx context.Context, base string, p plan, turns int) error {
 	var wg sync.WaitGroup
-	gate := make(chan struct{}, 64) // so many begin at once
-	for first := 0; first < turns; first += streams {
+	pace := time.NewTicker(batchEvery)
+	defer pace.Stop()
+	for first := 0; first < turns; first += batch {
 		client := &http.Client{Transport: &http2.Transport{AllowHTTP: true, DialTLSContext: plainDial}}
-		for range min(streams, turns-first) {
-			gate <- struct{}{}
+		for range min(batch, turns-first) {
+			o.begun.Add(1)
 			wg.Go(func() {
-				release := sync.OnceFunc(func() { <-gate })
-				defer release()
-				if err := o.follow(ctx, client, base, p, release); err != nil {
+				if err := o.follow(ctx, client, base, p); err != nil {
 					o.failed.Add(1)
 				}
 			})
 		}
+		<-pace.C
 	}
 	wg.Wait()
 	if n := o.failed.Load(); n > int64(turns/100) {
@@ -112,8 +113,8 @@ func plainDial(ctx context.Context, network, address string, _ *tls.Config) (net
 	return dialer.DialContext(ctx, network, address)
 }
 
-// follow reads one stream to its end. begun is called when its first bytes have come.
-func (o *opened) follow(ctx context.Context, client *http.Client, base string, p plan, begun func()) error {
+// follow reads one stream to its end.
+func (o *opened) follow(ctx context.Context, client *http.Client, base string, p plan) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", bytes.NewReader(p.request(nonces.Add(1))))
 	if err != nil {
 		return err
@@ -124,8 +125,6 @@ func (o *opened) follow(ctx context.Context, client *http.Client, base string, p
 		return err
 	}
 	defer response.Body.Close()
-	o.begun.Add(1)
-	begun()
 	var last, comment time.Time
 	var gaps []time.Duration
 	var silence time.Duration
@@ -161,7 +160,7 @@ func (o *opened) follow(ctx context.Context, client *http.Client, base string, p
 // settle waits until all turns are open and what they began has had time to calm down.
 func (o *opened) settle(ctx context.Context, turns int) error {
 	deadline := time.Now().Add(waitTime / 2)
-	for o.begun.Load()+o.failed.Load() < int64(turns) {
+	for o.begun.Load() < int64(turns) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("only %d of %d turns could be opened in %v", o.begun.Load(), turns, waitTime/2)
 		}
@@ -171,7 +170,7 @@ func (o *opened) settle(ctx context.Context, turns int) error {
 			return ctx.Err()
 		}
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(5 * time.Second)
 	return nil
 }
 

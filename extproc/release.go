@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
@@ -18,7 +19,9 @@ func (x *exchange) release(r *http.Request) (<-chan error, error) {
 	body := &outboundBody{r: r, declared: r.ContentLength}
 	// A Read that waits must not outlast the round trip's context.
 	body.stop = context.AfterFunc(r.Context(), func() { closeBody(r) })
-	first, last, err := body.first(x.bare)
+	buf := chunkBuffers.Get().(*[chunkSize]byte)
+	defer chunkBuffers.Put(buf)
+	first, last, err := body.first(x.bare, buf[:])
 	if err != nil {
 		body.stop()
 		return nil, causeOr(r.Context(), err)
@@ -82,9 +85,10 @@ func (x *exchange) sendBody(body *outboundBody, failed chan<- error) {
 			failed <- fmt.Errorf("extproc: reading the outbound body: panic: %v", p)
 		}
 	}()
-	buf := make([]byte, chunkSize)
+	buf := chunkBuffers.Get().(*[chunkSize]byte)
+	defer chunkBuffers.Put(buf)
 	for {
-		n, last, err := body.next(buf)
+		n, last, err := body.next(buf[:])
 		if err == nil && (n > 0 || last) {
 			err = x.ask(x.requests, requestInput{body: buf[:n], last: last, trailer: x.trailerMutation(r, last)})
 		}
@@ -97,6 +101,10 @@ func (x *exchange) sendBody(body *outboundBody, failed chan<- error) {
 		}
 	}
 }
+
+// chunkBuffers are for parts of outbound bodies on their way to Envoy. Nothing
+// keeps one after the wish that carried it was granted: gRPC has encoded it.
+var chunkBuffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // outboundBody reads a round trip's body and holds it to its declared length.
 type outboundBody struct {
@@ -111,7 +119,7 @@ type outboundBody struct {
 // released; of an unknown length nothing, so that it streams at once. Where
 // Envoy takes no body messages (bare: the client's request had no body), it
 // must be all.
-func (b *outboundBody) first(bare bool) (data []byte, last bool, err error) {
+func (b *outboundBody) first(bare bool, buf []byte) (data []byte, last bool, err error) {
 	if b.r.Body == nil || b.r.Body == http.NoBody {
 		b.declared = 0
 		return nil, true, nil
@@ -127,7 +135,7 @@ func (b *outboundBody) first(bare bool) (data []byte, last bool, err error) {
 		b.declared = -1
 		return nil, false, nil
 	}
-	data = make([]byte, min(b.declared+1, chunkSize))
+	data = buf[:min(b.declared+1, chunkSize)]
 	n, err := io.ReadFull(b.r.Body, data)
 	b.read = int64(n)
 	switch {

@@ -47,23 +47,26 @@ func (c *conversation) link(before [sha256.Size]byte, m chat.Message) [sha256.Si
 // local names message i by the turn alone that it ended: the messages from the
 // user's on. A client that has cut off older messages is recognised by it. It is
 // "" if the turn's beginning was cut off too.
-func (c *conversation) local(i int) string { return c.turnEnding(c.messages[:i+1]) }
+func (c *conversation) local(i int) string { return c.turnEnding(i, c.messages[i]) }
 
 // nextLocal is local for a reply to the request.
 func (c *conversation) nextLocal(reply chat.Message) string {
-	return c.turnEnding(append(c.messages[:len(c.messages):len(c.messages)], reply))
+	return c.turnEnding(len(c.messages), reply)
 }
 
-func (c *conversation) turnEnding(messages []chat.Message) string {
-	for begin := len(messages) - 2; begin >= 0; begin-- {
-		if messages[begin].Role != "user" {
+// turnEnding names the turn that ends in last, before which the client has sent
+// its first n messages.
+func (c *conversation) turnEnding(n int, last chat.Message) string {
+	for begin := n - 1; begin >= 0; begin-- {
+		if c.messages[begin].Role != "user" {
 			continue
 		}
-		last := sha256.Sum256(append(c.root[:], "one turn"...))
-		for _, m := range messages[begin:] {
-			last = c.link(last, m)
+		sum := sha256.Sum256(append(c.root[:], "one turn"...))
+		for _, m := range c.messages[begin:n] {
+			sum = c.link(sum, m)
 		}
-		return hex.EncodeToString(last[:])
+		sum = c.link(sum, last)
+		return hex.EncodeToString(sum[:])
 	}
 	return ""
 }

@@ -18,6 +18,13 @@ const (
 	// maxMessage is far above one ext_proc message: Envoy sends bodies in chunks
 	// of at most its connection buffer (1 MiB by default), and headers.
 	maxMessage = 32 << 20
+	// streamWorkers goroutines serve one stream after another, so that most need
+	// not grow a stack of their own; streams beyond them get a new one each.
+	streamWorkers = 64
+	// The windows hold a usual request whole. They also end grpc-go's estimation
+	// of the bandwidth, whose pings are frames among the bodies' own.
+	streamWindow     = 1 << 20
+	connectionWindow = 16 << 20
 	// minPing lets Envoys ping a quiet connection often; grpc-go's default of
 	// 5 min would close it (too_many_pings).
 	minPing = 5 * time.Second
@@ -28,6 +35,9 @@ const (
 func grpcOptions(files *config.TLS) ([]grpc.ServerOption, error) {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.NumStreamWorkers(streamWorkers),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
 	if files == nil {
