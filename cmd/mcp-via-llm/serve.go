@@ -33,6 +33,7 @@ func (c *serveCommand) Run(out output) error {
 		return err
 	}
 	log := telemetry.NewLog(out.stderr, cfg.Log.Level, cfg.Log.Format)
+	tuneMemory(log)
 	metrics, err := telemetry.NewMetrics()
 	if err != nil {
 		return err
