@@ -7,8 +7,17 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"regexp"
+	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+var (
+	tooLarge   = fmt.Sprintf("the answer is larger than %d MiB", maxMessage>>20)
+	brokenJSON = "the server answered with broken JSON"
 )
 
 // inspect looks at the answer before the SDK does. What would end the session
@@ -16,17 +25,14 @@ import (
 func (w *wire) inspect(ex exchange, resp *http.Response) error {
 	code := resp.StatusCode
 	ok := code >= 200 && code < 300
-	if ex.method != "" {
-		w.last.Store(0)
-		if !ok {
-			w.last.Store(int32(code))
-		}
+	if ex.method != "" && ok {
+		w.last.Store(nil)
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case code >= 300 && code < 400: // for the http.Client
 	case !ok:
-		return inspectError(ex, resp)
+		return w.inspectError(ex, resp)
 	case media == "text/event-stream":
 		if ex.standing {
 			resp.Body.(*wireBody).ended = func() {
@@ -35,19 +41,17 @@ func (w *wire) inspect(ex exchange, resp *http.Response) error {
 				}
 			}
 		}
-		if ex.cp != nil {
-			resp.Body = &captureStream{ReadCloser: resp.Body, cp: ex.cp}
-		}
+		resp.Body = w.newStream(resp.Body, ex)
 	case ex.id != "": // else a notification or a GET, whose answer does not matter
-		return inspectJSON(ex, resp, media)
+		return w.inspectJSON(ex, resp, media)
 	}
 	return nil
 }
 
 // inspectJSON reads the whole answer to a request, which the SDK would do without
 // a limit.
-func inspectJSON(ex exchange, resp *http.Response, media string) error {
-	var body []byte
+func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error {
+	var body, answer []byte
 	odd := ""
 	if media != "application/json" {
 		odd = fmt.Sprintf("the server answered with content type %.60q", media)
@@ -58,53 +62,138 @@ func inspectJSON(ex exchange, resp *http.Response, media string) error {
 		}
 		switch {
 		case len(body) > maxMessage:
-			odd = fmt.Sprintf("the answer is larger than %d MiB", maxMessage>>20)
-		case !gjson.ValidBytes(body):
-			odd = "the server answered with broken JSON"
+			odd = tooLarge
+		case !validJSON(body):
+			odd = brokenJSON
 		}
 	}
-	switch {
-	case odd != "":
-		body = rpcError(ex.id, odd)
+	if odd == "" {
+		for _, msg := range messages(body) {
+			if passed := w.pass(msg, ex); passed != nil && !msg.Get("method").Exists() {
+				answer = passed
+			}
+		}
+		if answer == nil {
+			odd = "the server did not answer the request"
+		}
+	}
+	if odd != "" {
+		answer = rpcError(ex.id, odd)
 		if ex.cp != nil {
 			ex.cp.isOdd(odd)
 		}
-	case ex.cp != nil:
-		ex.cp.take(body)
 	}
-	setBody(resp, body)
+	setBody(resp, answer)
 	return nil
+}
+
+// pass gives what the SDK may see of a message that came in answer to ex, nil for
+// nothing. What comes to a request is the answer to that request, whatever id it
+// has: the SDK would wait for another for ever.
+func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
+	method := msg.Get("method")
+	switch {
+	case w.sse: // captureConn sees to it
+	case method.Type == gjson.String:
+		heard := incoming{method: method.String(), params: json.RawMessage(msg.Get("params").Raw)}
+		if id := msg.Get("id"); id.Type != gjson.Null {
+			heard.id = id.Raw
+		}
+		if ex.cp != nil {
+			heard.from = ex.cp.run
+		}
+		heard.reply = w.replyTo(ex, heard.id)
+		if w.hear(heard) {
+			return nil
+		}
+	case !msg.Get("result").Exists() && !msg.Get("error").IsObject():
+		return nil
+	case ex.cp != nil:
+		return ex.cp.take(msg)
+	case ex.id != "":
+		return withID(msg, ex.id)
+	default: // an old server may answer on the common stream
+		if cp, ok := w.pending.Load(msg.Get("id").Raw); ok {
+			return cp.(*capture).take(msg)
+		}
+	}
+	return []byte(msg.Raw)
+}
+
+func withID(msg gjson.Result, id string) []byte {
+	if msg.Get("id").Raw != id {
+		if own, err := sjson.SetRaw(msg.Raw, "id", id); err == nil {
+			return []byte(own)
+		}
+	}
+	return []byte(msg.Raw)
 }
 
 // inspectError reads an error answer. A session that the server does not know
 // must end, whatever the body says: the SDK takes a JSON-RPC error in it for an
 // answer to the request and would use the dead session for ever. Another refusal
 // concerns one request and must not end the session for all.
-func inspectError(ex exchange, resp *http.Response) error {
+func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
 		return err
 	}
 	code := resp.StatusCode
-	// 2025-11-25, "Session Management": 404 means that the session is gone.
-	// Other servers say 400 and name the session.
-	lost := ex.inSession && code == http.StatusNotFound
-	unknown := ex.inSession && code == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
-	isRPC := gjson.ValidBytes(body) && gjson.GetBytes(body, "error").IsObject()
-	if ex.cp != nil {
+	rpc := rpcErrorIn(body)
+	if ex.method != "" {
+		last := &statusError{code: code}
+		if ex.method == methodInitialize || ex.method == methodDiscover {
+			last.rpc = rpc // of other methods it might quote what was sent
+		}
+		w.last.Store(last)
+	}
+	// 2025-11-25, "Session Management": 404 means that the session is gone. Other
+	// servers say 400 and name the session. Either way the request was not taken.
+	lost := ex.inSession && (code == http.StatusNotFound || code == http.StatusBadRequest && namesSession(string(body)))
+	resumes := ex.get && ex.cp != nil
+	if ex.cp != nil && !resumes {
 		ex.cp.refused(code, lost)
 	}
 	switch {
-	case lost, unknown:
+	case lost:
 		body = nil
-	case isRPC && ex.cp != nil:
-		ex.cp.take(body)
-	case isRPC, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
+	case resumes && ex.cp.run != nil:
+		ex.cp.abandon(notResumed)
+		return errAborted
+	case ex.get && w.opened.Load() && (code >= 500 || code == http.StatusTooManyRequests):
+		return &statusError{code: code} // of the common stream: the SDK tries again
+	case w.sse && ex.cp != nil && ex.cp.run != nil: // the SDK would end the session
+		ex.cp.abandon("")
+		resp.StatusCode = http.StatusAccepted
+	case rpc != nil && ex.cp != nil:
+		body = ex.cp.take(gjson.ParseBytes(body))
+	case rpc != nil, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
 	case ex.id != "":
 		body = rpcError(ex.id, http.StatusText(code))
+	case strings.HasPrefix(ex.method, "notifications/"): // nor does this end it
+		resp.StatusCode, body = http.StatusAccepted, nil
 	}
 	setBody(resp, body)
 	return nil
+}
+
+const notResumed = "the stream with its answer broke off and could not be resumed"
+
+// sessionNamed is how servers say that they do not know a session, or want one.
+var sessionNamed = regexp.MustCompile(`(?i)\bsession|not initialized`)
+
+func namesSession(text string) bool { return sessionNamed.MatchString(text) }
+
+// rpcErrorIn is the JSON-RPC error in a body, nil if there is none.
+func rpcErrorIn(body []byte) *jsonrpc.Error {
+	if !validJSON(body) {
+		return nil
+	}
+	e := gjson.GetBytes(body, "error")
+	if !e.IsObject() {
+		return nil
+	}
+	return &jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String(), Data: json.RawMessage(e.Get("data").Raw)}
 }
 
 func rpcError(id, message string) []byte {

@@ -152,12 +152,15 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 		return e.failed(err)
 	}
 	limit := e.conn.cfg.MaxResultBytes
-	text, isError := resultText(raw)
-	if isError {
-		return failure(OutcomeToolError, capText(name+" failed: "+text, limit))
+	var c content
+	res = Result{Outcome: OutcomeOK}
+	if c.read(raw) {
+		res = failure(OutcomeToolError, name+" failed: ")
+	} else {
+		e.checkOutput(raw)
 	}
-	e.checkOutput(raw)
-	return Result{Text: capText(text, limit), Outcome: OutcomeOK}
+	res.Text, res.Images = capText(res.Text+c.text(), limit), c.images
+	return res
 }
 
 func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, error) {
@@ -170,7 +173,7 @@ func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, err
 		return nil, &callError{OutcomeUnavailable, fmt.Sprintf("MCP server %q is not configured any more.", e.Server)}
 	}
 	c.waitFirst(ctx, c.cfg.ConnectTimeout) // replaced by a reload: this is no part of the tool's own time
-	return c.call(ctx, e.Name, e.tool, args)
+	return c.call(ctx, e.request(args))
 }
 
 func (e *entry) failed(err error) Result {

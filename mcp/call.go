@@ -34,42 +34,85 @@ func (e *callError) Error() string { return e.message }
 // the same session.
 const retryPause = 200 * time.Millisecond
 
-// call runs a tool, which the model knows as as, and returns the raw JSON of its
-// result.
+// request is what goes to a server for the model.
+type request struct {
+	as         string // the name that the model knows
+	name       string // the server's own
+	readOnly   bool   // it changes nothing
+	repeatable bool   // a second run does no harm
+	// send sends it on a session, with that _meta and the answers to what the
+	// server asked in the round before.
+	send func(ctx context.Context, s *session, meta sdk.Meta, given answers) (any, error)
+}
+
+// answers are what the next round of a request brings (2026-07-28, "Multi
+// Round-Trip Requests"); empty in the first.
+type answers struct {
+	responses sdk.InputResponseMap
+	state     string // to be echoed
+}
+
+func (e *entry) request(args json.RawMessage) *request {
+	return &request{
+		as: e.Name, name: e.tool.name, readOnly: e.tool.readOnly, repeatable: e.tool.repeatable,
+		send: func(ctx context.Context, s *session, meta sdk.Meta, given answers) (any, error) {
+			return s.cs.CallTool(ctx, &sdk.CallToolParams{
+				Meta: meta, Name: e.tool.name, Arguments: args,
+				InputResponses: given.responses, RequestState: given.state,
+			})
+		},
+	}
+}
+
+// call runs a request and returns the raw JSON of its result.
 //
-// A call goes out twice at most, and only if the first cannot have taken effect
+// A request goes out twice at most, and only if the first cannot have taken effect
 // (404 to a request with a session id: the server did not know the session; or
 // it never left) or if the server says that repeating it does no harm.
-func (c *conn) call(ctx context.Context, as string, t *tool, args json.RawMessage) ([]byte, error) {
+func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 	c.touch()
 	c.running.Add(1)
 	defer c.running.Add(-1)
 	defer c.touch()
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.ToolTimeout)
-	defer cancel()
+	run := c.begin(ctx, what)
+	defer run.end()
 	var last *session
+	var given answers
 	for {
-		s, err := c.awaitSession(ctx, last)
+		s, err := c.awaitSession(run.ctx, last)
 		if err != nil {
-			return nil, c.describe(ctx, as, t, answer{}, err)
+			return nil, c.describe(run, answer{}, err)
 		}
-		got, err := s.call(ctx, t.name, args)
+		got, err := s.call(run, given)
 		if got.result != nil {
-			return got.result, nil
+			if !asksForInput(got.result) {
+				return got.result, nil
+			}
+			if given, err = s.giveInput(run, got.result); err != nil {
+				return nil, c.describe(run, answer{}, err)
+			}
+			last = nil
+			continue
 		}
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if run.timedOut() {
 			nudge(c.suspect) // slow, or stuck for good
 		}
-		broken := got.rpc == nil && ctx.Err() == nil
+		if got.rpc != nil && namesSession(got.rpc.Message) {
+			nudge(c.suspect) // some servers say with status 200 that they do not know the session
+		}
+		broken := got.rpc == nil && run.ctx.Err() == nil
 		if broken {
-			if got.lost || !got.sent {
+			switch {
+			case got.lost:
+				s.kill(errSessionLost)
+			case !got.sent:
 				s.kill(plainError(s.calls, s.tr, err))
 			}
 			nudge(c.suspect)
 		}
-		harmless := got.lost || !got.sent || t.repeatable
+		harmless := got.lost || !got.sent || what.repeatable
 		if !broken || last != nil || !harmless {
-			return nil, c.describe(ctx, as, t, got, err)
+			return nil, c.describe(run, got, err)
 		}
 		last = s
 	}
@@ -114,18 +157,19 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// call sends one tools/call. Without a result, the answer tells what came
-// instead, and err what the SDK made of it.
-func (s *session) call(ctx context.Context, name string, args json.RawMessage) (answer, error) {
-	if !s.enter() {
+// call sends one request. Without a result, the answer tells what came instead,
+// and err what the SDK made of it.
+func (s *session) call(run *running, given answers) (answer, error) {
+	if !s.enter(run) {
 		return answer{}, errEnded
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(run.ctx)
 	defer cancel()
 	defer context.AfterFunc(s.calls, cancel)()
 	ctx, cp := withCapture(ctx)
-	defer s.leave(ctx, cp)
-	res, err := s.cs.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: args})
+	cp.run, cp.giveUp = run, cancel
+	defer s.leave(ctx, run, cp)
+	res, err := run.what.send(ctx, s, s.callMeta(run), given)
 	got := cp.answer()
 	if got.result == nil && err == nil {
 		// The answer came on another stream than that of its request.
@@ -134,28 +178,49 @@ func (s *session) call(ctx context.Context, name string, args json.RawMessage) (
 	return got, err
 }
 
+// callMeta is the _meta of a request for the model.
+func (s *session) callMeta(run *running) sdk.Meta {
+	meta := sdk.Meta{"progressToken": run.token}
+	if s.logLevel != "" && s.meta != nil {
+		meta[sdk.MetaKeyLogLevel] = s.logLevel // 2026-07-28: each request asks for its own
+	}
+	for key, value := range s.meta {
+		meta[key] = value
+	}
+	return meta
+}
+
 // describe tells the model why there is no result.
-func (c *conn) describe(ctx context.Context, as string, t *tool, got answer, err error) error {
+func (c *conn) describe(run *running, got answer, err error) error {
+	as := run.what.as
+	cause := context.Cause(run.ctx)
 	var already *callError
 	const unknown = "It may or may not have taken effect."
+	const late = "did not answer in time and was cancelled"
 	switch {
 	case errors.As(err, &already):
 		return already
 	// Before the server's error, which may be its answer to the cancellation.
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &callError{OutcomeTimeout, fmt.Sprintf("%s did not answer in time and was cancelled. %s", as, unknown)}
-	case ctx.Err() != nil:
+	case errors.Is(cause, errQuiet):
+		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: it showed no progress for %v (tool_timeout). %s", as, late, c.cfg.ToolTimeout, unknown)}
+	case errors.Is(cause, errWhole):
+		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: it still ran after %v, the longest that a call may take (tool_timeout_max). %s", as, late, c.cfg.ToolTimeoutMax, unknown)}
+	case errors.Is(cause, context.DeadlineExceeded):
+		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: the time of the whole request was over. %s", as, late, unknown)}
+	case cause != nil:
 		return &callError{OutcomeCancelled, fmt.Sprintf("%s was cancelled. %s", as, unknown)}
+	case got.rpc != nil && got.rpc.Code == sdk.CodeURLElicitationRequired:
+		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: %s", as, needsPerson("opening a web page", ""))}
 	case got.rpc != nil:
 		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: server error: %s (code %d)",
 			as, cutText(got.rpc.Message, maxErrorText), got.rpc.Code)}
 	case got.odd != "":
 		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s. %s", as, got.odd, unknown)}
 	case got.status != 0:
-		text := fmt.Sprintf("%s failed: MCP server %q answered with %v.", as, c.cfg.Name, &statusError{got.status})
+		text := fmt.Sprintf("%s failed: MCP server %q answered with %v.", as, c.cfg.Name, &statusError{code: got.status})
 		// RFC 9110, 15.6: a 5xx is a server that failed, or a gateway that did not
 		// hear from it, not a request that was refused.
-		if got.status >= 500 && !t.readOnly {
+		if got.status >= 500 && !run.what.readOnly {
 			text += " " + unknown
 		}
 		return &callError{OutcomeFailed, text}

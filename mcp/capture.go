@@ -1,10 +1,10 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -17,7 +17,11 @@ import (
 // one content block of an unknown type fails the whole result. It travels in
 // the request's context, which reaches both kinds of transport.
 type capture struct {
+	run    *running // what it is for; nil for a list
+	giveUp func()   // ends the request, set with run
+
 	mu     sync.Mutex
+	id     string         // of the request, raw JSON
 	result []byte         // raw JSON of the result, nil if there was none
 	rpc    *jsonrpc.Error // the server's own error
 	sent   bool           // the request left, or began to
@@ -46,25 +50,42 @@ func captureOf(ctx context.Context) *capture {
 // that notification in the background, with the values of the call's context.
 func (cp *capture) cancelled() { cp.tell.Do(func() { close(cp.told) }) }
 
-// take looks at one JSON-RPC message from the answer to the captured request.
-func (cp *capture) take(message []byte) {
-	parsed := gjson.ParseBytes(message)
-	if parsed.Get("method").Exists() {
-		return // a request or notification of the server
-	}
+// take takes the answer to the captured request. What it returns is for the SDK: of
+// a call that is an empty result, since nobody looks at what the SDK would make of
+// a large one; of a list the answer itself, with the id that the SDK waits for.
+func (cp *capture) take(msg gjson.Result) []byte {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	if result := parsed.Get("result"); result.Exists() {
+	if result := msg.Get("result"); result.Exists() {
 		cp.result = []byte(result.Raw)
-	} else if e := parsed.Get("error"); e.IsObject() {
+		if cp.run != nil {
+			return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, cp.id)
+		}
+	} else if e := msg.Get("error"); e.IsObject() {
 		cp.rpc = &jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String()}
+	}
+	return withID(msg, cp.id)
+}
+
+// abandon ends the request, which will have no answer; what says why, "" if that is
+// known already.
+func (cp *capture) abandon(why string) {
+	if why != "" {
+		cp.isOdd(why)
+	}
+	if cp.giveUp != nil {
+		cp.giveUp()
 	}
 }
 
-// begin notes that the request goes out, perhaps again after a redirect.
-func (cp *capture) begin() {
+// begin notes that the request goes out, perhaps again after a redirect, under the
+// id, or the one known before.
+func (cp *capture) begin(id string) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
+	if id != "" {
+		cp.id = id
+	}
 	cp.sent, cp.status, cp.lost, cp.odd = true, 0, false, ""
 }
 
@@ -73,6 +94,13 @@ func (cp *capture) unsent() {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.sent = false
+}
+
+// onAnswer sets what to do when the answer is picked up.
+func (cp *capture) onAnswer(forget func()) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.forget = forget
 }
 
 func (cp *capture) isOdd(problem string) {
@@ -105,11 +133,12 @@ func (cp *capture) answer() answer {
 	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost, cp.odd}
 }
 
-// captureConn serves captures on transports where every answer arrives on one
-// stream: stdio and 2024-11-05. (The SDK wants its own connection type for
-// Streamable HTTP; there the RoundTripper does it.)
+// captureConn serves captures, and hears the server, on transports where all
+// messages arrive on one stream: stdio and 2024-11-05. (The SDK wants its own
+// connection type for Streamable HTTP; there the RoundTripper does it.)
 type captureConn struct {
 	sdk.Connection
+	hear    func(incoming) bool
 	pending sync.Map // jsonrpc.ID to *capture
 }
 
@@ -121,68 +150,57 @@ func (c *captureConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		} else if req.IsCall() {
 			id := req.ID
 			c.pending.Store(id, cp)
-			cp.begin()
-			cp.mu.Lock()
-			cp.forget = func() { c.pending.Delete(id) }
-			cp.mu.Unlock()
+			cp.begin(rawID(id))
+			cp.onAnswer(func() { c.pending.Delete(id) })
 		}
 	}
 	return c.Connection.Write(ctx, msg)
 }
 
 func (c *captureConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	msg, err := c.Connection.Read(ctx)
-	if resp, ok := msg.(*jsonrpc.Response); ok && err == nil {
-		if cp, ok := c.pending.Load(resp.ID); ok {
-			cp := cp.(*capture)
-			cp.mu.Lock()
-			cp.result = resp.Result
-			errors.As(resp.Error, &cp.rpc)
-			cp.mu.Unlock()
+	for {
+		msg, err := c.Connection.Read(ctx)
+		if err != nil {
+			return nil, err
 		}
+		switch m := msg.(type) {
+		case *jsonrpc.Response:
+			if cp, ok := c.pending.Load(m.ID); ok {
+				cp.(*capture).takeResponse(m)
+			}
+		case *jsonrpc.Request:
+			heard := incoming{id: rawID(m.ID), method: m.Method, params: m.Params}
+			heard.reply = func(ctx context.Context, result json.RawMessage, refusal *jsonrpc.Error) error {
+				answer := &jsonrpc.Response{ID: m.ID, Result: result}
+				if refusal != nil {
+					answer.Error = refusal
+				}
+				return c.Connection.Write(ctx, answer)
+			}
+			if c.hear(heard) {
+				continue
+			}
+		}
+		return msg, nil
 	}
-	return msg, err
 }
 
-// captureStream passes an event stream through and takes the messages in it.
-type captureStream struct {
-	io.ReadCloser
-	cp   *capture
-	line []byte // the unfinished line
-	data []byte // the data of the unfinished event
+// takeResponse is take for an answer that is decoded so far.
+func (cp *capture) takeResponse(m *jsonrpc.Response) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.result = m.Result
+	errors.As(m.Error, &cp.rpc)
+	if cp.run != nil && m.Result != nil {
+		m.Result = json.RawMessage("{}")
+	}
 }
 
-func (s *captureStream) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
-	for rest := p[:n]; len(rest) > 0; {
-		end := bytes.IndexByte(rest, '\n')
-		if end < 0 {
-			s.line = append(s.line, rest...)
-			break
-		}
-		s.endLine(append(s.line, rest[:end]...))
-		s.line, rest = s.line[:0], rest[end+1:]
+// rawID is an id as JSON, "" for none.
+func rawID(id jsonrpc.ID) string {
+	if !id.IsValid() {
+		return ""
 	}
-	if err != nil {
-		s.endLine(s.line)
-		s.endLine(nil)
-	}
-	return n, err
-}
-
-func (s *captureStream) endLine(line []byte) {
-	line = bytes.TrimSuffix(line, []byte("\r"))
-	if len(line) == 0 {
-		if len(s.data) > 0 {
-			s.cp.take(s.data)
-		}
-		s.data = nil
-		return
-	}
-	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-		if s.data != nil {
-			s.data = append(s.data, '\n')
-		}
-		s.data = append(s.data, bytes.TrimSpace(data)...)
-	}
+	raw, _ := json.Marshal(id.Raw()) // a string or a number
+	return string(raw)
 }

@@ -78,7 +78,7 @@ type conn struct {
 	everUp  atomic.Bool
 	used    atomic.Int64 // when somebody last wanted it, in Unix nanoseconds
 	running atomic.Int32 // calls
-	pin     string       // protocol version to insist on; used by run alone
+	way     way          // how the server was reached last; used by run alone
 }
 
 var connCount atomic.Int64
@@ -93,9 +93,7 @@ func newConn(h *Host, s *server, who caller) *conn {
 		changed: make(chan struct{}, 1),
 		suspect: make(chan struct{}, 1),
 	}
-	if cfg.Transport == "sse" {
-		c.pin = legacyVersion // the transport is older than server/discover
-	}
+	c.way = c.firstWay()
 	if s.source != nil {
 		c.signer = s.source.For(who.subject)
 	}

@@ -6,37 +6,45 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os/exec"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
 )
+
+// transportSSE is [Server.Transport] for servers of 2024-11-05.
+const transportSSE = "sse"
 
 // errConnectTimeout ends an attempt that took longer than ConnectTimeout.
 var errConnectTimeout = errors.New("no answer within the connect timeout")
 
+// way is how to reach a server.
+type way struct {
+	sse     bool   // by the transport of 2024-11-05
+	version string // the revision to begin with; "" for the newest that the server knows
+}
+
+// oldSSE is older than server/discover.
+var oldSSE = way{sse: true, version: legacyVersion}
+
+func (c *conn) firstWay() way {
+	if c.cfg.Transport == transportSSE {
+		return oldSSE
+	}
+	return way{}
+}
+
 // open connects and lists the tools. known is the catalog of the session before,
 // which stays if nothing in it changed.
 func (c *conn) open(known *catalog) (*session, *catalog, error) {
-	ctx, cancel := c.attempt()
-	defer func() { cancel() }()
-	s, err := c.dial(ctx, c.pin)
-	if err != nil && c.pin == "" && ctx.Err() == nil && mayNotKnowDiscover(err) {
-		// Some servers end, or break the session, when the first message is not
-		// initialize. 2025-11-25, "Lifecycle": initialization MUST be first.
-		cancel()
-		ctx, cancel = c.attempt()
-		var again error
-		if s, again = c.dial(ctx, legacyVersion); again == nil {
-			c.pin, err = legacyVersion, nil
-		}
-	}
+	s, err := c.reach()
 	if err != nil {
 		return nil, nil, err
 	}
-	if t, ok := s.tr.(*stdioTransport); ok && t.silent() {
-		c.pin = legacyVersion // do not wait for the silence again
-	}
+	ctx, cancel := context.WithDeadlineCause(c.ctx, s.opened.Add(c.cfg.ConnectTimeout), errConnectTimeout)
+	defer cancel()
 	cat, err := s.list(ctx, c.cfg, known, false, c.log)
 	if err != nil {
 		err = plainError(ctx, s.tr, fmt.Errorf("listing tools: %w", err))
@@ -47,24 +55,82 @@ func (c *conn) open(known *catalog) (*session, *catalog, error) {
 	return s, cat, nil
 }
 
+// reach makes a session in the way that worked last, or finds one that works.
+func (c *conn) reach() (*session, error) {
+	s, err := c.dial(c.way)
+	if err == nil {
+		if t, ok := s.tr.(*stdioTransport); ok && t.silent() {
+			c.way.version = legacyVersion // do not wait for the silence again
+		}
+		return s, nil
+	}
+	if c.way != c.firstWay() {
+		c.way = c.firstWay() // the server may have been replaced by a newer one
+		return nil, err
+	}
+	if c.way != oldSSE && mayNotKnowDiscover(err) && c.ctx.Err() == nil {
+		// Some servers end, or break the session, when the first message is not
+		// initialize. 2025-11-25, "Lifecycle": initialization MUST be first.
+		pinned := way{version: legacyVersion}
+		if s, again := c.dial(pinned); again == nil {
+			c.way = pinned
+			return s, nil
+		}
+	}
+	if c.mayBeOlder(err) {
+		s, again := c.dial(oldSSE)
+		if again == nil {
+			c.way = oldSSE
+			return s, nil
+		}
+		c.log.Debug("nor does the server speak HTTP+SSE", "error", again)
+	}
+	return nil, err
+}
+
+// mayBeOlder reports whether a server that refused initialize may be one of
+// 2024-11-05. 2025-11-25, "Transports: Backwards Compatibility": with 400, 404 or
+// 405. Any other failure is what it is, and so is an error of a newer revision.
+func (c *conn) mayBeOlder(err error) bool {
+	var status *statusError
+	if c.cfg.URL == "" || c.cfg.Transport != "" || c.ctx.Err() != nil || !errors.As(err, &status) {
+		return false
+	}
+	if status.rpc != nil && status.rpc.Code == sdk.CodeUnsupportedProtocolVersion {
+		return false
+	}
+	return status.refusesPost()
+}
+
 // attempt bounds an attempt to connect.
 func (c *conn) attempt() (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(c.ctx, c.cfg.ConnectTimeout, errConnectTimeout)
 }
 
-// dial makes a session, with version "" for the newest that the server knows.
-func (c *conn) dial(ctx context.Context, version string) (*session, error) {
-	s := &session{group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(), dead: make(chan struct{}), pages: map[string]page{}}
+func (c *conn) newSession() *session {
+	s := &session{
+		cfg: c.cfg, log: c.log, group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(),
+		logs: serverLog{limit: rate.NewLimiter(logRate, logBurst)},
+		runs: map[string]*running{}, questions: map[string]context.CancelFunc{},
+		dead: make(chan struct{}), pages: map[string]page{},
+	}
 	s.calls, s.cut = context.WithCancel(context.Background())
+	return s
+}
+
+// dial makes a session.
+func (c *conn) dial(by way) (*session, error) {
+	ctx, cancel := c.attempt()
+	defer cancel()
+	s := c.newSession()
 	var err error
-	if s.tr, err = c.newTransport(s); err != nil {
+	if s.tr, err = c.newTransport(s, by.sse); err != nil {
 		return nil, err
 	}
 	impl := &sdk.Implementation{Name: "mcp-via-llm", Version: c.host.opts.Version}
-	caps := &sdk.ClientCapabilities{} // no roots, sampling or elicitation
 	client := sdk.NewClient(impl, &sdk.ClientOptions{
 		Logger:         c.log,
-		Capabilities:   caps,
+		Capabilities:   c.cfg.capabilities(),
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			nudge(c.changed)
@@ -81,7 +147,7 @@ func (c *conn) dial(ctx context.Context, version string) (*session, error) {
 		end(context.Cause(ctx))
 		s.tr.abort()
 	})
-	cs, err := client.Connect(life, s.tr, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	cs, err := client.Connect(life, s.tr, &sdk.ClientSessionOptions{ProtocolVersion: by.version})
 	if err == nil && !disarm() {
 		err = context.Cause(ctx)
 		_ = cs.Close()
@@ -89,21 +155,24 @@ func (c *conn) dial(ctx context.Context, version string) (*session, error) {
 	if err != nil {
 		err = plainError(ctx, s.tr, err)
 		end(err)
+		s.refuse()
 		s.tr.abort()
 		c.host.group.Go(s.tr.wait)
 		return nil, err
 	}
 	s.cs = cs
 	if w, ok := s.tr.(*wire); ok {
+		w.version = s.version()
 		w.opened.Store(true)
 	}
 	if s.version() > legacyVersion {
 		s.meta = sdk.Meta{
 			sdk.MetaKeyProtocolVersion:    s.version(),
 			sdk.MetaKeyClientInfo:         impl,
-			sdk.MetaKeyClientCapabilities: map[string]any{},
+			sdk.MetaKeyClientCapabilities: c.cfg.capabilitiesV2(),
 		}
 	}
+	s.wantLogs()
 	c.host.group.Go(func() {
 		err := cs.Wait()
 		if err == nil {
@@ -126,19 +195,19 @@ func mayNotKnowDiscover(err error) bool {
 	case errors.As(err, &start), errors.As(err, &path), errors.As(err, &dial) && dial.Op == "dial":
 		return false
 	case errors.As(err, &status):
-		return status.code == 400 || status.code == 404 || status.code == 405
+		return status.refusesPost()
 	}
 	return true
 }
 
-func (c *conn) newTransport(s *session) (transport, error) {
+// refusesPost reports whether a server says that it does not take what was posted.
+func (e *statusError) refusesPost() bool {
+	return e.code == http.StatusBadRequest || e.code == http.StatusNotFound || e.code == http.StatusMethodNotAllowed
+}
+
+func (c *conn) newTransport(s *session, sse bool) (transport, error) {
 	if len(c.cfg.Command) > 0 {
-		return newStdioTransport(c.cfg, c.log)
+		return newStdioTransport(c.cfg, c.log, s.hear)
 	}
-	return c.newWire(func(listen bool) {
-		if listen {
-			s.deaf.Store(true)
-		}
-		nudge(c.suspect)
-	})
+	return c.newWire(s, sse)
 }

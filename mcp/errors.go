@@ -13,16 +13,43 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 // statusError is an HTTP answer that ended an attempt or a session.
-type statusError struct{ code int }
+type statusError struct {
+	code int
+	rpc  *jsonrpc.Error // what the body says, if it is an answer of MCP
+}
 
 func (e *statusError) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.code, http.StatusText(e.code)))
+	text := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.code, http.StatusText(e.code)))
+	if e.rpc != nil {
+		text += ": " + rpcText(e.rpc)
+	}
+	return text
 }
+
+// rpcText shows an error that a server gave. One of 2026-07-28 that speaks none of
+// our revisions says which it does speak.
+func rpcText(e *jsonrpc.Error) string {
+	if offered := gjson.GetBytes(e.Data, "supported"); e.Code == sdk.CodeUnsupportedProtocolVersion && offered.IsArray() {
+		return fmt.Sprintf("the server speaks no MCP revision that is known here (it offers %s)", cutText(offered.Raw, maxErrorText))
+	}
+	return fmt.Sprintf("server error %d: %s", e.Code, cutText(e.Message, maxErrorText))
+}
+
+// errRevision is a server that chose a revision nobody knows.
+type errRevision struct{ chosen string }
+
+func (e *errRevision) Error() string {
+	return fmt.Sprintf("the server speaks MCP revision %s, which is not known here", cutText(e.chosen, maxErrorText))
+}
+
+// unknownRevision is how the SDK reports that; it has no type for it.
+const unknownRevision = "unsupported protocol version: "
 
 // isRefused reports whether the server does not accept the credential.
 func isRefused(err error) bool {
@@ -71,7 +98,10 @@ func plainError(ctx context.Context, tr transport, err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, errClosedByServer):
 		return errClosedByServer
 	case errors.As(err, &rpc) && !sdkCode(rpc.Code):
-		return fmt.Errorf("server error %d: %s", rpc.Code, cutText(rpc.Message, maxErrorText))
+		return errors.New(rpcText(rpc))
+	}
+	if chosen, found := strings.CutPrefix(err.Error(), unknownRevision); found {
+		return &errRevision{chosen}
 	}
 	return errNotMCP
 }

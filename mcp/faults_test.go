@@ -151,14 +151,22 @@ func TestBrokenReadOnlyCall(t *testing.T) {
 	}
 }
 
-// A session that the server forgot is made anew, once for all calls, and these
-// are sent again.
+// A session that the server forgot is made anew, once for all calls: the tools are
+// listed again, and the calls are sent once more.
 func TestSessionLost(t *testing.T) {
-	for name, answer := range map[string]string{
-		"id null":       `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`,
-		"id repeated":   `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"Session not found"}}`,
-		"plain text":    `session not found`,
-		"id of its own": `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`,
+	for name, test := range map[string]struct {
+		status int
+		answer string
+	}{
+		"id null":              {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+		"id repeated":          {404, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"Session not found"}}`},
+		"plain text":           {404, `session not found`},
+		"nothing":              {404, ``},
+		"id of its own":        {404, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
+		"400":                  {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: no valid session ID"}}`},
+		"400, id repeated":     {400, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"Bad Request: Mcp-Session-Id header is required"}}`},
+		"400, plain":           {400, "unknown session"},
+		"400, not initialized": {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +174,7 @@ func TestSessionLost(t *testing.T) {
 			f := box.serve(t, stateful)
 			h := newTestHost(t, config("box", stateful, f))
 			b := toolsOf(t, h, "box").Bind(nil)
-			forget(f, http.StatusNotFound, answer)
+			forget(f, test.status, test.answer)
 			var group sync.WaitGroup
 			for i := range 10 {
 				group.Go(func() {
@@ -178,6 +186,9 @@ func TestSessionLost(t *testing.T) {
 			group.Wait()
 			if n := f.count("initialize"); n != 2 {
 				t.Errorf("%d sessions were made, want 2", n)
+			}
+			if n := f.count("tools/list"); n < 2 {
+				t.Errorf("the tools were listed %d times, want twice", n)
 			}
 			if n, _ := box.called("add_numbers"); n != 10 {
 				t.Errorf("the tool ran %d times, want 10", n)
@@ -215,25 +226,40 @@ func requestIDOf(body []byte) string {
 	return string(id)
 }
 
-// A 400 that names the session ends it like a 404, but says nothing about
-// whether the call ran: only what may be repeated is.
+// A session that is unknown in an answer that does not say whether the call ran is
+// made anew, and only what may be repeated is.
 func TestSessionLostOddly(t *testing.T) {
-	t.Parallel()
-	box := newToolbox()
-	f := box.serve(t, stateful)
-	h := newTestHost(t, config("box", stateful, f))
-	b := toolsOf(t, h, "box").Bind(nil)
-	forget(f, http.StatusBadRequest, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"Bad Request: no valid session ID"}}`)
-	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, "HTTP 400") {
-		t.Errorf("%+v", res)
-	}
-	eventually(t, "new session", func() bool { return f.count("initialize") == 2 })
-	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Text != "2" {
-		t.Errorf("%+v", res)
-	}
-	forget(f, http.StatusBadRequest, "unknown session")
-	if res := b.Call(t.Context(), "box__pure", ``); res.Text != "pure" {
-		t.Errorf("%+v", res)
+	for name, test := range map[string]struct {
+		status int
+		answer string
+		text   string // of the failed call
+	}{
+		"200":             {200, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"Session not found"}}`, "Session not found"},
+		"200, id null":    {200, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session expired"}}`, "Session expired"},
+		"401":             {401, `unknown session`, "HTTP 401"},
+		"500":             {500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Session not found"}}`, "Session not found"},
+		"500, plain text": {500, `no such session`, "HTTP 500"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := newToolbox()
+			f := box.serve(t, stateful)
+			h := newTestHost(t, config("box", stateful, f))
+			b := toolsOf(t, h, "box").Bind(nil)
+			forget(f, test.status, test.answer)
+			if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); !res.IsError || !strings.Contains(res.Text, test.text) {
+				t.Errorf("%+v", res)
+			}
+			if n := f.count("tools/call"); n != 1 {
+				t.Errorf("the call was sent %d times", n)
+			}
+			eventually(t, "a call on a new session", func() bool {
+				return b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`).Text == "2"
+			})
+			if n := f.count("initialize"); n != 2 {
+				t.Errorf("%d sessions were made, want 2", n)
+			}
+		})
 	}
 }
 

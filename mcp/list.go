@@ -104,7 +104,7 @@ func (s *session) page(ctx context.Context, cursor string, past bool) (p page, f
 	case got.lost:
 		return page{}, true, errSessionLost
 	case got.status != 0:
-		return page{}, true, &statusError{got.status}
+		return page{}, true, &statusError{code: got.status}
 	case got.odd != "":
 		return page{}, true, errNotMCP
 	case got.result == nil && err != nil:

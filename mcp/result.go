@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,66 +14,91 @@ import (
 // noOutput stands for an empty result: providers refuse an empty tool message.
 const noOutput = "(no output)"
 
-// needsInput is told when the server wants something that only a person can give
-// (2026-07-28, "Multi Round-Trip Requests": resultType input_required).
-const needsInput = "the server asks for input from a person, which cannot be given here. The call was not completed."
-
-// resultText makes the text of a tool message of a raw tools/call result, and
-// reports whether it is an error. Text comes from content; from structuredContent
-// only if content has nothing usable, never from both.
-func resultText(raw []byte) (text string, isError bool) {
+// read takes in a raw tools/call result, and reports whether it is an error. Text
+// comes from content; from structuredContent only if content has nothing usable,
+// never from both.
+func (c *content) read(raw []byte) (isError bool) {
 	result := gjson.ParseBytes(raw)
-	if result.Get("resultType").String() == "input_required" || result.Get("inputRequests").Exists() {
-		return needsInput, true
-	}
-	var parts []string
 	for _, block := range result.Get("content").Array() {
-		if part := blockText(block); strings.TrimSpace(part) != "" {
-			parts = append(parts, part)
+		if part := c.block(block); strings.TrimSpace(part) != "" {
+			c.parts = append(c.parts, part)
 		}
 	}
-	text = strings.Join(parts, "\n")
-	if structured := result.Get("structuredContent"); text == "" && structured.Exists() && structured.Type != gjson.Null {
-		var compact bytes.Buffer
-		if json.Compact(&compact, []byte(structured.Raw)) == nil {
-			text = compact.String()
-		}
+	if structured := result.Get("structuredContent"); len(c.parts) == 0 && structured.Exists() && structured.Type != gjson.Null {
+		var b strings.Builder
+		c.structured(&b, structured)
+		c.parts = append(c.parts, b.String())
 	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	return cmp.Or(text, noOutput), result.Get("isError").Bool()
+	return result.Get("isError").Bool()
 }
 
-// blockText is one content block as text. Binary data is described: base64 costs
-// the model many tokens and tells it nothing.
-func blockText(block gjson.Result) string {
+// text is the text of a tool message; never empty.
+func (c *content) text() string {
+	return cmp.Or(strings.ToValidUTF8(strings.Join(c.parts, "\n"), "\uFFFD"), noOutput)
+}
+
+// block is one content block as text.
+func (c *content) block(block gjson.Result) string {
 	switch kind := block.Get("type").String(); kind {
 	case "text":
 		return block.Get("text").String()
 	case "image", "audio":
-		return blob(kind, block.Get("mimeType").String(), block.Get("data").String())
+		return c.blob(kind, block.Get("mimeType").String(), block.Get("data").String(), kind == "image")
 	case "resource_link":
 		return strings.TrimSpace(fmt.Sprintf("[resource %s %s] %s",
 			cmp.Or(block.Get("title").String(), block.Get("name").String()), block.Get("uri").String(), block.Get("description").String()))
 	case "resource":
-		resource := block.Get("resource")
-		uri := resource.Get("uri").String()
-		if text := resource.Get("text"); text.Exists() {
-			return fmt.Sprintf("[resource %s]\n%s", uri, text.String())
-		}
-		return blob("resource "+uri, resource.Get("mimeType").String(), resource.Get("blob").String())
+		return c.resource(block.Get("resource"))
 	default:
 		return fmt.Sprintf("[content of unknown type %.40q]", kind)
 	}
 }
 
-// blob describes base64 data: "[image image/png, 12345 bytes]".
-func blob(kind, mime, data string) string {
-	label := strings.TrimSpace(kind + " " + mime)
-	unpadded := strings.TrimRight(data, "=")
-	if _, err := base64.RawStdEncoding.DecodeString(unpadded); err != nil {
-		return fmt.Sprintf("[%s, unreadable data]", label)
+// resource is an embedded resource, or one of those that were read.
+func (c *content) resource(resource gjson.Result) string {
+	uri := resource.Get("uri").String()
+	if text := resource.Get("text"); text.Exists() {
+		return fmt.Sprintf("[resource %s]\n%s", uri, text.String())
 	}
-	return fmt.Sprintf("[%s, %d bytes]", label, base64.RawStdEncoding.DecodedLen(len(unpadded)))
+	mime := resource.Get("mimeType").String()
+	return c.blob("resource "+uri, mime, resource.Get("blob").String(), strings.HasPrefix(mime, "image/"))
+}
+
+// structured writes JSON without blanks, digit by digit as it is. A content block in
+// it is treated as one: some servers put all of a result there.
+func (c *content) structured(b *strings.Builder, value gjson.Result) {
+	if kind := value.Get("type").String(); value.IsObject() && (kind == "image" || kind == "audio") && value.Get("data").Type == gjson.String {
+		b.WriteString(quoted(c.block(value)))
+		return
+	}
+	if !value.IsObject() && !value.IsArray() {
+		b.WriteString(value.Raw)
+		return
+	}
+	b.WriteByte(value.Raw[0])
+	first := true
+	value.ForEach(func(key, member gjson.Result) bool {
+		if !first {
+			b.WriteByte(',')
+		}
+		first = false
+		if value.IsObject() {
+			b.WriteString(key.Raw)
+			b.WriteByte(':')
+		}
+		c.structured(b, member)
+		return true
+	})
+	b.WriteByte(value.Raw[len(value.Raw)-1])
+}
+
+// quoted is a string as JSON that leaves <, > and & as they are.
+func quoted(s string) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(s) // a string always encodes
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // capText bounds a text to limit bytes. Beginning and end stay, whole runes, with

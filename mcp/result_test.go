@@ -32,7 +32,9 @@ func TestResultText(t *testing.T) {
 		{"escapes", `{"content":[{"type":"text","text":"\u00e9 \ud83d\ude00 \"q\""}]}`, "é 😀 \"q\""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			text, isError := resultText([]byte(test.raw))
+			var c content
+			isError := c.read([]byte(test.raw))
+			text := c.text()
 			if text != test.want || isError {
 				t.Errorf("got %q, error %v; want %q", text, isError, test.want)
 			}
@@ -41,11 +43,11 @@ func TestResultText(t *testing.T) {
 	for _, test := range []struct{ name, raw, want string }{
 		{"error", `{"content":[{"type":"text","text":"disk full"}],"isError":true}`, "disk full"},
 		{"error without text", `{"content":[],"isError":true}`, "(no output)"},
-		{"input required", `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create"}}}`, needsInput},
-		{"load shedding", `{"resultType":"input_required"}`, needsInput},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			text, isError := resultText([]byte(test.raw))
+			var c content
+			isError := c.read([]byte(test.raw))
+			text := c.text()
 			if text != test.want || !isError {
 				t.Errorf("got %q, error %v; want %q", text, isError, test.want)
 			}

@@ -88,6 +88,8 @@ func (k *keeper) refresh(announced bool) {
 	case err == nil:
 		k.doubts = 0
 		k.replace(cat, announced)
+	case isRPC(err) && namesSession(err.Error()):
+		s.kill(errSessionLost)
 	case isRPC(err):
 		k.doubts = 0
 		c.log.Warn("tools/list failed; keeping the tools known before", "error", plainError(ctx, s.tr, err))

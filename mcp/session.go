@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -12,10 +13,11 @@ import (
 
 const (
 	// legacyVersion is the newest revision with the initialize handshake.
-	legacyVersion   = "2025-11-25"
-	methodDiscover  = "server/discover"
-	methodListen    = "subscriptions/listen"
-	methodCancelled = "notifications/cancelled"
+	legacyVersion    = "2025-11-25"
+	methodInitialize = "initialize"
+	methodDiscover   = "server/discover"
+	methodListen     = "subscriptions/listen"
+	methodCancelled  = "notifications/cancelled"
 	// abortTimeout bounds each step of ending a session.
 	abortTimeout = 2 * time.Second
 )
@@ -33,6 +35,8 @@ type transport interface {
 
 // session is one MCP session. It serves one credential only.
 type session struct {
+	cfg    *Server
+	log    *slog.Logger
 	cs     *sdk.ClientSession
 	tr     transport
 	send   sdk.MethodHandler // the SDK's own sender, under its list caches
@@ -44,8 +48,13 @@ type session struct {
 	calls  context.Context // ends the running calls
 	cut    context.CancelFunc
 
-	mu      sync.Mutex
-	closing bool // no call may begin
+	logLevel sdk.LoggingLevel // least level of log messages wanted, "" if the server has none
+	logs     serverLog
+
+	mu        sync.Mutex
+	closing   bool                          // no call may begin
+	runs      map[string]*running           // by progress token
+	questions map[string]context.CancelFunc // the server's open requests, by raw id
 	// running counts calls. One that the SDK gave up still counts while it is on
 	// the wire, or while the server was not told of its cancellation.
 	running sync.WaitGroup
@@ -71,18 +80,22 @@ func (s *session) kill(cause error) {
 }
 
 // enter registers a call, unless the session is closing.
-func (s *session) enter() bool {
+func (s *session) enter(run *running) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closing {
 		s.running.Add(1)
+		s.runs[run.token] = run
 	}
 	return !s.closing
 }
 
 // leave ends what enter began. The session stays open until the server was told
 // of a cancelled call, or is too slow to take it.
-func (s *session) leave(ctx context.Context, cp *capture) {
+func (s *session) leave(ctx context.Context, run *running, cp *capture) {
+	s.mu.Lock()
+	delete(s.runs, run.token)
+	s.mu.Unlock()
 	if ctx.Err() == nil {
 		s.running.Done()
 		return
@@ -98,13 +111,18 @@ func (s *session) leave(ctx context.Context, cp *capture) {
 	})
 }
 
+// refuse lets no further call, and no question of the server, begin.
+func (s *session) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+}
+
 // close ends the session. Running calls may finish for the grace, then they are
 // cancelled (which tells the server), then the transport is cut.
 func (s *session) close(grace time.Duration) {
 	s.kill(errEnded)
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
+	s.refuse()
 	closed := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -138,7 +156,9 @@ func (s *session) ping(ctx context.Context) error {
 
 // request sends a request in a 2026-07-28 session past the SDK's caches.
 func (s *session) request(ctx context.Context, method string, params sdk.Params) error {
-	params.SetMeta(maps.Clone(s.meta))
+	if params.GetMeta() == nil {
+		params.SetMeta(maps.Clone(s.meta))
+	}
 	_, err := s.send(ctx, method, &sdk.ClientRequest[sdk.Params]{Session: s.cs, Params: params})
 	return err
 }

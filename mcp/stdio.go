@@ -28,9 +28,10 @@ var errMessageTooLarge = errors.New("the server sent a message over the size lim
 type stdioTransport struct {
 	child *child
 	conn  *stdioConn
+	hear  func(incoming) bool
 }
 
-func newStdioTransport(cfg *Server, log *slog.Logger) (*stdioTransport, error) {
+func newStdioTransport(cfg *Server, log *slog.Logger, hear func(incoming) bool) (*stdioTransport, error) {
 	p, err := startChild(cfg, log)
 	if err != nil {
 		return nil, err
@@ -41,12 +42,12 @@ func newStdioTransport(cfg *Server, log *slog.Logger) (*stdioTransport, error) {
 		known: make(chan struct{}), closed: make(chan struct{}),
 	}
 	p.group.Go(conn.readAll)
-	return &stdioTransport{p, conn}, nil
+	return &stdioTransport{p, conn, hear}, nil
 }
 
 // Connect implements [sdk.Transport].
 func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
-	return &captureConn{Connection: t.conn}, nil
+	return &captureConn{Connection: t.conn, hear: t.hear}, nil
 }
 
 func (t *stdioTransport) abort() {
@@ -203,7 +204,7 @@ func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
 		return nil
 	}
 	parts := [][]byte{line}
-	if line[0] == '[' && gjson.ValidBytes(line) { // a batch, as of 2025-03-26
+	if line[0] == '[' && validJSON(line) { // a batch, as of 2025-03-26
 		parts = nil
 		for _, part := range gjson.ParseBytes(line).Array() {
 			parts = append(parts, []byte(part.Raw))

@@ -56,7 +56,7 @@ func (t *tool) arguments(text string) (json.RawMessage, error) {
 	if text == "" || text == "null" {
 		text = "{}"
 	}
-	if !gjson.Valid(text) {
+	if !validJSON([]byte(text)) {
 		return nil, &errArguments{[]string{"the arguments are not valid JSON"}}
 	}
 	if !gjson.Parse(text).IsObject() {

@@ -1,14 +1,18 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
@@ -28,6 +32,7 @@ const (
 	streamRetries = 40
 
 	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
 )
 
 var (
@@ -48,14 +53,19 @@ type wire struct {
 	header http.Header
 	probe  time.Duration     // for requests that a server may leave without an answer
 	onEnd  func(listen bool) // a standing stream ended
+	hear   func(incoming) bool
+	sse    bool // the transport of 2024-11-05
+	client *http.Client
 
-	ctx    context.Context
-	cut    context.CancelFunc
-	last   atomic.Int32 // status of the last POST, 0 if it was a success
-	opened atomic.Bool  // the session is made
+	ctx     context.Context
+	cut     context.CancelFunc
+	last    atomic.Pointer[statusError] // of the last POST, nil if it was a success
+	pending sync.Map                    // raw id to *capture, of requests on their way
+	version string                      // that was agreed on; set before opened
+	opened  atomic.Bool                 // the session is made
 }
 
-func (c *conn) newWire(onEnd func(listen bool)) (*wire, error) {
+func (c *conn) newWire(s *session, sse bool) (*wire, error) {
 	origin, err := url.Parse(c.cfg.URL)
 	if err != nil {
 		return nil, errors.New("invalid url") // url.Parse quotes it, and it may hold a secret
@@ -73,29 +83,38 @@ func (c *conn) newWire(onEnd func(listen bool)) (*wire, error) {
 	}
 	w := &wire{
 		base: base, next: c.signer.RoundTripper(base), origin: origin, header: header,
-		probe: c.cfg.ConnectTimeout / 2, onEnd: onEnd,
+		probe: c.cfg.ConnectTimeout / 2, sse: sse, hear: s.hear,
+		onEnd: func(listen bool) {
+			if listen {
+				s.deaf.Store(true)
+			}
+			nudge(c.suspect)
+		},
 	}
 	w.ctx, w.cut = context.WithCancel(context.Background())
-	client := &http.Client{Transport: w, CheckRedirect: w.redirect}
-	if c.cfg.Transport == "sse" {
-		w.Transport = captureTransport{&sdk.SSEClientTransport{Endpoint: c.cfg.URL, HTTPClient: client, MaxEventSize: maxMessage}}
+	w.client = &http.Client{Transport: w, CheckRedirect: w.redirect}
+	if sse {
+		w.Transport = captureTransport{&sdk.SSEClientTransport{Endpoint: c.cfg.URL, HTTPClient: w.client, MaxEventSize: -1}, s.hear}
 	} else {
 		w.Transport = &sdk.StreamableClientTransport{
-			Endpoint: c.cfg.URL, HTTPClient: client, MaxEventSize: maxMessage, MaxRetries: streamRetries,
+			Endpoint: c.cfg.URL, HTTPClient: w.client, MaxEventSize: -1, MaxRetries: streamRetries,
 		}
 	}
 	return w, nil
 }
 
 // captureTransport gives its connections captures.
-type captureTransport struct{ sdk.Transport }
+type captureTransport struct {
+	sdk.Transport
+	hear func(incoming) bool
+}
 
 func (t captureTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	conn, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &captureConn{Connection: conn}, nil
+	return &captureConn{Connection: conn, hear: t.hear}, nil
 }
 
 func (w *wire) abort() {
@@ -106,8 +125,8 @@ func (w *wire) abort() {
 func (w *wire) wait() { w.base.CloseIdleConnections() }
 
 func (w *wire) failure() error {
-	if code := int(w.last.Load()); code != 0 {
-		return &statusError{code}
+	if last := w.last.Load(); last != nil {
+		return last
 	}
 	return nil
 }
@@ -161,7 +180,12 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			ex.cp.unsent()
 		}
 		aborted := w.ctx.Err() != nil
+		if ex.method != "" {
+			w.last.Store(nil) // it did not even answer
+		}
 		switch {
+		case ex.get && ex.cp != nil && req.Context().Err() == nil:
+			ex.cp.abandon(notResumed)
 		case ex.standing && ex.get && (aborted || !w.opened.Load()):
 			return noStream(req), nil
 		case aborted:
@@ -183,44 +207,91 @@ func (w *wire) prepare(out *http.Request) *http.Request {
 	for name, values := range w.header {
 		out.Header[name] = values
 	}
+	if w.sse && out.Method == http.MethodPost && w.opened.Load() {
+		out.Header.Set(headerVersion, w.version) // the SDK does so on the newer transport only
+	}
 	return out
 }
 
 // exchange is what matters of a request, to judge its answer by.
 type exchange struct {
 	get       bool
-	standing  bool     // its answer is a stream that is meant to stay open
-	id        string   // of the JSON-RPC request that it answers, as raw JSON; "" for none
-	method    string   // of the JSON-RPC message
-	inSession bool     // it named a session
-	cp        *capture // takes the answer, if somebody wants it
-	call      *capture // of the call that a notification is about
+	standing  bool        // its answer is a stream that is meant to stay open
+	id        string      // of the JSON-RPC request that it answers, as raw JSON; "" for none
+	method    string      // of the JSON-RPC message
+	inSession bool        // it named a session
+	header    http.Header // that say which session and revision it is of
+	cp        *capture    // takes the answer, if somebody wants it
+	call      *capture    // of the call that a notification is about
 }
 
 func (w *wire) exchange(req *http.Request) exchange {
-	_, streamable := w.Transport.(*sdk.StreamableClientTransport)
-	ex := exchange{get: req.Method == http.MethodGet, cp: captureOf(req.Context())}
+	ex := exchange{get: req.Method == http.MethodGet, cp: captureOf(req.Context()), header: http.Header{}}
+	for _, name := range []string{headerSession, headerVersion} {
+		if value := req.Header.Get(name); value != "" {
+			ex.header.Set(name, value)
+		}
+	}
+	ex.inSession = ex.header.Get(headerSession) != "" && !ex.get
 	if req.Method == http.MethodPost && req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
 			raw, _ := io.ReadAll(body) // of memory; it does not fail
 			msg := gjson.GetManyBytes(raw, "id", "method")
-			ex.id, ex.method = msg[0].Raw, msg[1].String()
+			if ex.method = msg[1].String(); ex.method != "" {
+				ex.id = msg[0].Raw
+			}
 		}
-		ex.inSession = req.Header.Get(headerSession) != ""
 	}
-	if streamable {
-		ex.standing = ex.get || ex.method == methodListen
+	if w.sse {
+		ex.id = ""                                // the GET is the connection itself, and brings all answers
+		ex.inSession = !ex.get && w.opened.Load() // its URL names the session
 	} else {
-		ex.id = "" // in 2024-11-05 the GET is the connection itself, and brings all answers
+		ex.standing = ex.get && ex.cp == nil || ex.method == methodListen
 	}
 	switch {
 	case ex.cp == nil:
 	case ex.method == methodCancelled:
 		ex.cp, ex.call = nil, ex.cp
 	default:
-		ex.cp.begin()
+		ex.cp.begin(ex.id)
+		if ex.id != "" {
+			w.pending.Store(ex.id, ex.cp)
+			ex.cp.onAnswer(func() { w.pending.Delete(ex.id) })
+		}
 	}
 	return ex
+}
+
+// replyTo gives what answers a request of the server that came on the stream of ex.
+func (w *wire) replyTo(ex exchange, id string) func(context.Context, json.RawMessage, *jsonrpc.Error) error {
+	return func(ctx context.Context, result json.RawMessage, refusal *jsonrpc.Error) error {
+		answer := struct {
+			Version string          `json:"jsonrpc"`
+			ID      json.RawMessage `json:"id"`
+			Result  json.RawMessage `json:"result,omitempty"`
+			Error   *jsonrpc.Error  `json:"error,omitempty"`
+		}{"2.0", json.RawMessage(id), result, refusal}
+		body, err := json.Marshal(answer)
+		if err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.origin.String(), bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header = ex.header.Clone()
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		resp, err := w.client.Do(req)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			return &statusError{code: resp.StatusCode}
+		}
+		return nil
+	}
 }
 
 // noStream answers that there is no standing stream, in the place of a server

@@ -1,0 +1,75 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxImage bounds one picture for the model, and maxImages those of one result
+	// together, in bytes of the picture itself. Over that only the marker remains.
+	// Providers take 5 MB a picture and more.
+	maxImage  = 5 << 20
+	maxImages = 10 << 20
+)
+
+// shown are the kinds of pictures that models take.
+var shown = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// content is what a result holds, as far as it was read.
+type content struct {
+	parts  []string // its text
+	images []Image
+	size   int // of the images in bytes
+}
+
+// blob gives the marker that stands for base64 data in a text, such as "[image
+// image/png, 12345 bytes]": base64 itself costs the model many tokens and tells it
+// nothing. A picture is kept beside it. kind is what the server calls the data, and
+// picture whether it may be one.
+func (c *content) blob(kind, declared, data string, picture bool) string {
+	raw, ok := decodeBase64(data)
+	if !ok {
+		return fmt.Sprintf("[%s, unreadable data]", strings.TrimSpace(kind+" "+declared))
+	}
+	sniffed, _, _ := strings.Cut(http.DetectContentType(raw), ";")
+	mime := declared
+	switch {
+	case picture && strings.HasPrefix(sniffed, "image/"): // servers declare jpg, or png for everything
+		mime = sniffed
+	case picture && !strings.HasPrefix(declared, "image/"):
+		mime = ""
+	case kind == "audio" && !strings.HasPrefix(declared, "audio/"):
+		mime = ""
+		if strings.HasPrefix(sniffed, "audio/") {
+			mime = sniffed
+		}
+	}
+	marker := fmt.Sprintf("%s, %d bytes", strings.TrimSpace(kind+" "+mime), len(raw))
+	if picture && slices.Contains(shown, mime) && mime == sniffed {
+		if len(raw) > maxImage || c.size+len(raw) > maxImages {
+			return "[" + marker + ", too large to be shown]"
+		}
+		c.size += len(raw)
+		c.images = append(c.images, Image{MIME: mime, Data: base64.StdEncoding.EncodeToString(raw)})
+	}
+	return "[" + marker + "]"
+}
+
+// decodeBase64 reads base64 as servers write it: in either alphabet, padded or
+// not, in lines, behind "data:…;base64,".
+func decodeBase64(data string) ([]byte, bool) {
+	if head, tail, found := strings.Cut(data, ";base64,"); found && strings.HasPrefix(head, "data:") {
+		data = tail
+	}
+	data = strings.TrimRight(strings.TrimSpace(data), "=")
+	encoding := base64.RawStdEncoding // it passes over the ends of lines
+	if strings.ContainsAny(data, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	raw, err := encoding.DecodeString(data)
+	return raw, err == nil
+}

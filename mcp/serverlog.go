@@ -1,0 +1,98 @@
+package mcp
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// What one session may write to the log: so many lines a second in the long
+	// run, and so many at once.
+	logRate  = 5
+	logBurst = 50
+)
+
+// levels are the severities of RFC 5424 that MCP has (2025-11-25, "Logging"), from
+// the least on.
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+	"error": slog.LevelError, "critical": slog.LevelError, "alert": slog.LevelError, "emergency": slog.LevelError,
+}
+
+// wanted is the least severity that the log shows.
+func wanted(log *slog.Logger) sdk.LoggingLevel {
+	for _, name := range []sdk.LoggingLevel{"debug", "info", "warning"} {
+		if log.Enabled(context.Background(), levels[string(name)]) {
+			return name
+		}
+	}
+	return "error"
+}
+
+// serverLog writes what a server has to say (notifications/message) to our log.
+type serverLog struct {
+	mu      sync.Mutex
+	limit   *rate.Limiter
+	dropped int
+}
+
+// says writes one message. Only its text is logged: structured data is where
+// servers put the arguments and results of calls.
+func (s *session) says(params gjson.Result) {
+	level, ok := levels[params.Get("level").String()]
+	if !ok {
+		level = slog.LevelInfo
+	}
+	data := params.Get("data")
+	if data.IsObject() {
+		for _, member := range []string{"message", "msg", "text"} {
+			if text := data.Get(member); text.Type == gjson.String {
+				data = text
+				break
+			}
+		}
+	}
+	text := "(structured data)"
+	if data.Type == gjson.String {
+		text = cutText(strings.ToValidUTF8(data.String(), "\uFFFD"), maxLogLine)
+	}
+	l := &s.logs
+	l.mu.Lock()
+	if !l.limit.Allow() {
+		l.dropped++
+		l.mu.Unlock()
+		return
+	}
+	dropped := l.dropped
+	l.dropped = 0
+	l.mu.Unlock()
+	if dropped > 0 {
+		s.log.Warn("the server logs too much; messages were left out", "messages", dropped)
+	}
+	s.log.Log(context.Background(), level, text, "stream", "log", "logger", cutText(params.Get("logger").String(), 100))
+}
+
+// wantLogs asks a server that offers to log for what our log shows. 2026-07-28 asks
+// in each request instead, see callMeta.
+func (s *session) wantLogs() {
+	if caps := s.cs.InitializeResult().Capabilities; caps == nil || caps.Logging == nil {
+		return
+	}
+	s.logLevel = wanted(s.log)
+	if s.meta != nil {
+		return
+	}
+	s.group.Go(func() {
+		ctx, cancel := context.WithTimeout(s.calls, replyTimeout)
+		defer cancel()
+		if err := s.cs.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: s.logLevel}); err != nil {
+			s.log.Debug("the server takes no log level", "error", plainError(ctx, s.tr, err))
+		}
+	})
+}
