@@ -20,7 +20,7 @@ func (c *mcpCommand) Run() error {
 	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Gives its text back after some milliseconds",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, echo)
 	for n := 1; n < c.Tools; n++ {
-		mcp.AddTool(server, &mcp.Tool{Name: fmt.Sprintf("tool_%04d", n), Description: "A tool that nobody calls, with a description as long as those of usual tools are"}, other)
+		mcp.AddTool(server, &mcp.Tool{Name: fmt.Sprintf("tool_%04d", n), Description: otherDescription}, other)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
@@ -46,6 +46,8 @@ func echo(ctx context.Context, _ *mcp.CallToolRequest, in echoArguments) (*mcp.C
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
 }
+
+const otherDescription = "A tool that nobody calls, with a description as long as those of usual tools are"
 
 type otherArguments struct {
 	Path  string   `json:"path" jsonschema:"the path of the file to look at"`

@@ -14,8 +14,8 @@ type plan struct {
 	PaceUS  int  // microseconds before each chunk
 	Stream  bool
 	History int // bytes of earlier messages
-	Tool    string
 	SlowMS  int // how long the MCP tool takes
+	Own     int // functions of the client's own, of the size of the catalog's tools
 }
 
 const (
@@ -57,6 +57,19 @@ func (p plan) request(nonce int64) []byte {
 	fmt.Fprintf(&b, `,{"role":"user","content":"question %d"}]`, nonce)
 	if p.Mixed {
 		fmt.Fprintf(&b, `,"tools":[{"type":"function","function":{"name":%q,"parameters":{"type":"object","properties":{}}}}]`, clientTool)
+	}
+	for n := range p.Own {
+		lead := ","
+		if n == 0 {
+			lead = `,"tools":[`
+		}
+		fmt.Fprintf(&b, `%s{"type":"function","function":{"name":"tool_%d","description":%q,"parameters":`+
+			`{"type":"object","properties":{"path":{"type":"string","description":"the path of the file to look at"},`+
+			`"limit":{"type":"integer","description":"how many lines at most"},"tags":{"type":["null","array"],"items":{"type":"string"}}},"required":["path"],"additionalProperties":false}}}`,
+			lead, n, otherDescription)
+	}
+	if p.Own > 0 {
+		b.WriteByte(']')
 	}
 	b.WriteByte('}')
 	return b.Bytes()

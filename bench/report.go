@@ -17,7 +17,8 @@ import (
 type report struct {
 	Environment map[string]string `json:"environment"`
 	Results     []*result         `json:"results"`
-	Open        *openResult       `json:"open_turns,omitempty"`
+	Open        []*openResult     `json:"open_turns,omitempty"`
+	Growth      []growth          `json:"growth"`
 	Budgets     []budget          `json:"budgets"`
 }
 
@@ -172,10 +173,16 @@ func (r *report) markdown() string {
 			fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f | %.2f | %s | %.0f |\n", name, way, f.P50, f.P99, f.First, chunk, f.Throughput)
 		}
 	}
-	if o := r.Open; o != nil {
-		fmt.Fprintf(&b, "\n**Open turns**: %d streamed turns wait for a slow tool at once. The service holds %.1f KB for each (a filter that only copies: %.1f KB), "+
+	for _, o := range r.Open {
+		fmt.Fprintf(&b, "\n**%d open turns**, streamed, wait for a slow tool at once: the service holds %.1f KB for each (a filter that only copies: %.1f KB), "+
 			"uses %.1f %% of a core meanwhile, and sends its keep-alives with a jitter of %.0f ms (p99); the longest silence was %.1f s; %d turns failed.\n",
 			o.Turns, o.KilobytesEach, o.CopyEach, 100*o.CPU, o.Jitter, o.Silence/1000, o.Failed)
+	}
+	if len(r.Growth) > 0 {
+		b.WriteString("\n**Growth**: what a turn without tool calls, or as named, takes more\n\n| with | from | to | p50 ms | slope |\n| --- | ---: | ---: | ---: | --- |\n")
+		for _, g := range r.Growth {
+			fmt.Fprintf(&b, "| %s | %d | %d | %.2f to %.2f | %.3g ms for each %s |\n", g.With, g.From, g.To, g.Low, g.High, g.slope(), g.Unit)
+		}
 	}
 	b.WriteByte('\n')
 	return b.String()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -23,6 +24,7 @@ type row struct {
 	Name        string
 	Connections int
 	series      []series
+	prepare     func(context.Context) error // before the first measurement; may be nil
 }
 
 type series struct {
@@ -126,7 +128,24 @@ func (b *bench) storeRows() []row {
 	}
 }
 
-// catalogRows show what the size of the catalog costs. The LLM's own reading of the tools is in both.
+// catalogRows show what the size of the catalog costs: beside it, a client sends as many functions of its own, so that
+// the LLM has as much to read.
 func (b *bench) catalogRows() []row {
-	return []row{b.row("no tool call", 1, plan{History: kilobyte}, viaEnvoy, viaCopy, viaService)}
+	r := b.row("no tool call", 1, plan{History: kilobyte}, viaService)
+	own := plan{History: kilobyte, Own: b.tools}
+	r.series = append(r.series, series{viaEnvoy, b.operation(viaEnvoy, own)}, series{viaCopy, b.operation(viaCopy, own)})
+	return []row{r}
 }
+
+// sessionRows show what the number of conversations in the store costs a turn that looks for its own.
+func (b *bench) sessionRows() (rows []row) {
+	p := plan{History: 20 * kilobyte, Rounds: 1}
+	for _, n := range sessionCounts {
+		r := b.row(fmt.Sprintf("%d sessions in the store", n), 1, p, byHandVia, viaService)
+		r.prepare = func(ctx context.Context) error { return b.fill(ctx, n) }
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+var sessionCounts = []int{0, 10_000, 100_000, 1_000_000}

@@ -37,6 +37,7 @@ var sections = []section{
 	{"Redis", stackOptions{Tools: 5, Redis: true}, (*bench).storeRows},
 	{"catalog of 100", stackOptions{Tools: 100}, (*bench).catalogRows},
 	{"catalog of 1000", stackOptions{Tools: 1000}, (*bench).catalogRows},
+	{"sessions", stackOptions{Tools: 5, Redis: true}, (*bench).sessionRows},
 	{"1 replica on Redis", stackOptions{Tools: 5, Redis: true}, (*bench).throughputRows},
 	{"2 replicas on Redis", stackOptions{Tools: 5, Redis: true, Replicas: 2}, (*bench).throughputRows},
 	{"4 replicas on Redis", stackOptions{Tools: 5, Redis: true, Replicas: 4}, (*bench).throughputRows},
@@ -62,12 +63,18 @@ func (c *runCommand) Run() error {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
-	if only.MatchString("open turns") {
-		if out.Open, err = openTurns(ctx, tools, c.Open); err != nil {
-			return fmt.Errorf("open turns: %w", err)
+	for _, turns := range []int{c.Open / 10, c.Open} {
+		if !only.MatchString("open turns") || turns == 0 {
+			continue
 		}
+		o, err := openTurns(ctx, tools, turns)
+		if err != nil {
+			return fmt.Errorf("%d open turns: %w", turns, err)
+		}
+		out.Open = append(out.Open, o)
 	}
 	out.judge()
+	out.grow()
 	fmt.Println(out.markdown())
 	if c.Against != "" {
 		return out.compare(c.Against, c.Slack)
@@ -104,6 +111,11 @@ func (c *runCommand) section(ctx context.Context, tools *rig.Tools, s section, o
 
 // measure goes round the ways of a row, so that what else the machine does meets all of them.
 func (c *runCommand) measure(ctx context.Context, r row) (*result, error) {
+	if r.prepare != nil {
+		if err := r.prepare(ctx); err != nil {
+			return nil, err
+		}
+	}
 	all := newResult(r)
 	for round := -1; round < c.Rounds; round++ {
 		for i, s := range r.series {

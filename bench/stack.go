@@ -22,6 +22,9 @@ type stack struct {
 	copied  string // Envoy, the copying processor
 	service string // Envoy, this service
 	mcp     string // the MCP server's endpoint
+	redis   string // the URL of Redis; "" without
+	tools   int    // in the catalog
+	filled  int    // conversations that were put there
 
 	rig       *rig.Rig
 	processes []*rig.Process
@@ -35,12 +38,14 @@ type stackOptions struct {
 	Replicas int
 }
 
+const keyPrefix = "bench:"
+
 const startTime = 30 * time.Second
 
 func startStack(tools *rig.Tools, o stackOptions) (s *stack, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
-	s = &stack{}
+	s = &stack{tools: o.Tools}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -71,7 +76,8 @@ func startStack(tools *rig.Tools, o stackOptions) (s *stack, err error) {
 			return nil, err
 		}
 		s.processes = append(s.processes, p)
-		store = fmt.Sprintf("store: {redis: {url: 'redis://%s/0'}}\n", redis)
+		s.redis = fmt.Sprintf("redis://%s/0", redis)
+		store = fmt.Sprintf("store: {redis: {url: '%s'}, key_prefix: '%s'}\n", s.redis, keyPrefix)
 	}
 	s.direct, s.mcp, s.copied = "http://"+llm, "http://"+mcp+"/mcp", "http://"+listener
 	config := fmt.Sprintf("servers: {bench: {url: '%s', optional: false}}\n"+
