@@ -139,16 +139,18 @@ func (r *Request) Build(e Edit) []byte {
 		cuts = append(cuts, replace(r.Messages(), e.Replace)...)
 	}
 	if len(e.Append) > 0 {
-		cuts = append(cuts, into(r.messages, join(e.Append)))
+		cuts = append(cuts, into(r.messages, join(e.Append))...)
 	}
-	switch {
-	case len(e.Tools) == 0:
+	// The tools may be many: they are copied once, into the body.
+	switch tools := text(e.Tools); {
+	case tools == "":
 	case r.tools.IsArray():
-		cuts = append(cuts, into(r.tools, string(e.Tools)))
+		cuts = append(cuts, into(r.tools, tools)...)
 	case r.tools.Exists():
-		cuts = append(cuts, over(r.tools, "["+string(e.Tools)+"]"))
+		after := r.tools.Index + len(r.tools.Raw)
+		cuts = append(cuts, over(r.tools, "["), cut{after, after, tools}, cut{after, after, "]"})
 	default:
-		member("tools", "["+string(e.Tools)+"]")
+		cuts = append(cuts, cut{end, end, `,"tools":[`}, cut{end, end, tools}, cut{end, end, "]"})
 	}
 	if choice, ok := r.choose(e.Choice); !ok {
 	} else if r.choice.Exists() {
@@ -196,12 +198,12 @@ type cut struct {
 func over(v gjson.Result, with string) cut { return cut{v.Index, v.Index + len(v.Raw), with} }
 
 // into puts values at the end of the array v.
-func into(v gjson.Result, values string) cut {
+func into(v gjson.Result, values string) []cut {
 	at := v.Index + len(v.Raw) - 1
 	if v.Get("0").Exists() {
-		values = "," + values
+		return []cut{{at, at, ","}, {at, at, values}}
 	}
-	return cut{at, at, values}
+	return []cut{{at, at, values}}
 }
 
 // splice applies cuts that do not overlap. Those at one place keep their order.

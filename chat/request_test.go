@@ -1,9 +1,11 @@
 package chat
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
@@ -190,4 +192,26 @@ func BenchmarkRequest(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkInjection puts 1,000 tools into a small request. It reports what that takes more than the same request
+// without them, in units of copying their bytes twice.
+func BenchmarkInjection(b *testing.B) {
+	tools := []byte(strings.TrimSuffix(strings.Repeat(`{"type":"function","function":{"name":"f","description":"`+strings.Repeat("word ", 40)+`","parameters":{"type":"object"}}},`, 1000), ","))
+	r, err := ParseRequest(history(1 << 10))
+	if err != nil {
+		b.Fatal(err)
+	}
+	one := func(do func()) time.Duration {
+		start := time.Now()
+		do()
+		return time.Since(start)
+	}
+	var with, without, twice time.Duration
+	for b.Loop() {
+		with += one(func() { r.Build(Edit{Tools: tools}) })
+		without += one(func() { r.Build(Edit{Tools: tools[:0]}) })
+		twice += one(func() { bytes.Clone(bytes.Clone(tools)) })
+	}
+	b.ReportMetric(float64(with-without)/float64(twice), "of-two-copies")
 }
