@@ -69,13 +69,18 @@ func (r *Relay) separated(data, name string, value gjson.Result) string {
 			delete(r.separate, name)
 			data = set(data, deltaAt+"."+name, `"`+quoteInner(sep)+value.Raw[1:])
 		}
-		if r.tails == nil {
-			r.tails = map[string]string{}
-		}
-		tail := r.tails[name] + value.String()
-		r.tails[name] = tail[max(0, len(tail)-2):]
+		r.keepTail(name, value.String())
 	}
 	return data
+}
+
+// keepTail keeps the end of what the client has of a text.
+func (r *Relay) keepTail(name, more string) {
+	if r.tails == nil {
+		r.tails = map[string]string{}
+	}
+	tail := r.tails[name] + more
+	r.tails[name] = tail[max(0, len(tail)-2):]
 }
 
 func quoteInner(s string) string { q := quote(s); return q[1 : len(q)-1] }

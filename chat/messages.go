@@ -22,6 +22,8 @@ type Message struct {
 	at             int // where Raw stands in the request
 }
 
+func (m Message) end() int { return m.at + len(m.Raw) }
+
 // Messages reads the request's messages, once.
 func (r *Request) Messages() []Message {
 	if r.read {
@@ -65,6 +67,9 @@ func readMessage(v gjson.Result) Message {
 // Text is the message's text with single spaces between its words. Parts that are
 // not text count by their JSON.
 func (m Message) Text() string { return NormalText(m.plainText()) }
+
+// Words is the message's text as it is.
+func (m Message) Words() string { return m.plainText() }
 
 func (m Message) plainText() string {
 	if !m.content.IsArray() {
@@ -175,7 +180,8 @@ func canonicalJSON(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Replacement puts messages in the place of the client's messages [From, To).
+// Replacement puts messages in the place of the client's messages [From, To);
+// without any it takes them out.
 type Replacement struct {
 	From, To int
 	With     [][]byte
@@ -184,8 +190,15 @@ type Replacement struct {
 // replace turns replacements into cuts. They must not overlap.
 func replace(messages []Message, all []Replacement) (cuts []cut) {
 	for _, r := range all {
-		last := messages[r.To-1]
-		cuts = append(cuts, cut{messages[r.From].at, last.at + len(last.Raw), join(r.With)})
+		c := cut{messages[r.From].at, messages[r.To-1].end(), join(r.With)}
+		switch { // a comma goes with what is taken out
+		case len(r.With) > 0:
+		case r.From > 0:
+			c.from = messages[r.From-1].end()
+		case r.To < len(messages):
+			c.to = messages[r.To].at
+		}
+		cuts = append(cuts, c)
 	}
 	return cuts
 }

@@ -48,6 +48,9 @@ func TestReplace(t *testing.T) {
 		want    string
 	}{
 		{[]Replacement{{0, 1, [][]byte{[]byte("x")}}}, ` {"messages" : [ x , {"b":2},{"c":3} ,{"d":4},"new"]}`},
+		{[]Replacement{{1, 2, nil}}, ` {"messages" : [ {"a":1},{"c":3} ,{"d":4},"new"]}`},
+		{[]Replacement{{1, 2, [][]byte{[]byte("x")}}, {2, 3, nil}, {3, 4, nil}}, ` {"messages" : [ {"a":1} , x,"new"]}`},
+		{[]Replacement{{0, 1, nil}, {2, 4, nil}}, ` {"messages" : [ {"b":2},"new"]}`},
 		{[]Replacement{{1, 3, [][]byte{[]byte("x"), []byte("y")}}, {3, 4, [][]byte{[]byte("z")}}}, ` {"messages" : [ {"a":1} , x,y ,z,"new"]}`},
 	} {
 		got := string(parse(t, body).Build(Edit{Replace: tt.replace, Append: [][]byte{[]byte(`"new"`)}}))

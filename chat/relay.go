@@ -200,6 +200,34 @@ func (r *Relay) Idle() string {
 	return r.blank("{}")
 }
 
+// Say is a chunk with text of the gateway's own, after that of the latest segment.
+func (r *Relay) Say(text string) string {
+	r.Name()
+	text = separator(r.tails["content"]) + text
+	r.keepTail("content", text)
+	return r.blank(r.inRole(`{"content":` + quote(text) + "}"))
+}
+
+// Give is a chunk with calls of the gateway's own.
+func (r *Relay) Give(calls []Call) string {
+	r.Name()
+	var entries [][]byte
+	for _, c := range calls {
+		entries = append(entries, []byte("{"+index(r.calls)+c.shown[1:]))
+		r.calls++
+	}
+	return r.blank(r.inRole(`{"tool_calls":[` + join(entries) + "]}"))
+}
+
+// inRole gives the client the role with the first delta.
+func (r *Relay) inRole(delta string) string {
+	if r.role {
+		return delta
+	}
+	r.role = true
+	return `{"role":"assistant",` + delta[1:]
+}
+
 // Finish gives the last chunks of the stream: the finish, and the usage if the
 // client asked for it. Extensions go on the very last one.
 func (r *Relay) Finish(reason, usage, extensions string) []string {

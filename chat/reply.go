@@ -84,6 +84,12 @@ type Call struct {
 	shown string // the entry of tool_calls as the client gets it, raw JSON
 }
 
+// NewCall makes a call of the gateway's own, of a function of the client's side.
+func NewCall(id, name, arguments string) Call {
+	return Call{ID: id, Name: name, Arguments: arguments,
+		shown: `{"id":` + quote(id) + `,"type":"function","function":{"name":` + quote(name) + `,"arguments":` + quote(arguments) + `}}`}
+}
+
 // newReply reads an assistant message. Calls get what replaying them needs: an
 // id that is there and unique in the message, a type, and arguments that are a
 // JSON object in a string. Everything else in the message stays as it came,

@@ -22,7 +22,15 @@ type Whole struct {
 	at      string            // path of its choice
 	reply   *Reply            // what it says
 	texts   map[string]string // text of earlier segments, by member name
+	said    string            // text of the gateway's own, after that of the model
+	given   []Call            // calls of the gateway's own
 }
+
+// Say adds text of the gateway's own after that of the latest segment.
+func (w *Whole) Say(text string) { w.said = JoinText(w.said, text) }
+
+// Give adds calls of the gateway's own after those of the latest segment.
+func (w *Whole) Give(calls []Call) { w.given = append(w.given, calls...) }
 
 // Add takes the completion of the next segment. An answer without a choice that
 // has a message is ErrMalformed, one with an error an *UpstreamError.
@@ -73,12 +81,18 @@ func (w *Whole) Finish(reason, usage, extensions string) []byte {
 	out := w.last
 	message := w.at + ".message"
 	for _, name := range textMembers {
-		before := w.texts[name]
-		now := gjson.Get(w.reply.shown, name)
-		if before == "" || present(now) && now.Type != gjson.String {
-			continue
+		before, after := w.texts[name], ""
+		if name == "content" {
+			after = w.said
 		}
-		out = set(out, message+"."+name, quote(JoinText(before, now.String())))
+		now := gjson.Get(w.reply.shown, name)
+		switch other := present(now) && now.Type != gjson.String; {
+		case other && after != "" && now.IsArray():
+			out = set(out, message+"."+name+".-1", `{"type":"text","text":`+quote(after)+"}")
+		case before+after == "" || other:
+		default:
+			out = set(out, message+"."+name, quote(JoinText(JoinText(before, now.String()), after)))
+		}
 	}
 	out = w.showCalls(out, message+".tool_calls")
 	if have := gjson.Get(out, w.at+".finish_reason"); have.String() != reason {
@@ -105,12 +119,15 @@ func (w *Whole) showCalls(out, path string) string {
 			own = append(own, []byte(c.shown))
 		}
 	}
+	for _, c := range w.given {
+		own = append(own, []byte(c.shown))
+	}
 	switch {
-	case len(w.reply.Calls) == 0:
+	case len(w.reply.Calls)+len(own) == 0:
 		return out
 	case len(own) == 0:
 		return remove(out, path)
-	case len(own) == len(w.reply.Calls) && !w.changed():
+	case len(own) == len(w.reply.Calls) && len(w.given) == 0 && !w.changed():
 		return out
 	}
 	return set(out, path, "["+join(own)+"]")

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 )
 
 // Asker answers what an MCP server asks in the midst of a call. Params and results
@@ -17,6 +18,37 @@ type Asker interface {
 // ElicitFunction is the function by whose calls an application gets the questions
 // of MCP servers.
 const ElicitFunction = "mcp_elicit"
+
+// asker answers for one call of a turn.
+type asker struct {
+	t   *turn
+	put func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error)
+}
+
+var errNoElicitation = errors.New("the user of this application cannot be asked")
+
+func (a *asker) Elicit(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
+	if !a.t.client.Elicit {
+		return nil, errNoElicitation
+	}
+	return a.put(ctx, server, params)
+}
+
+func (a *asker) Sample(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
+	return nil, errors.New("sampling is off")
+}
+
+// askable is the context of a call; put asks the user.
+func (t *turn) askable(ctx context.Context, put func(context.Context, string, json.RawMessage) (json.RawMessage, error)) context.Context {
+	return context.WithValue(ctx, askerKey{}, &asker{t, put})
+}
+
+// askable is the context of a record's call.
+func (h *held) askable(ctx context.Context, t *turn, place int) context.Context {
+	return t.askable(ctx, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
+		return h.put(ctx, newElicitation(place, server, params), t.client.ApprovalTimeout)
+	})
+}
 
 type askerKey struct{}
 

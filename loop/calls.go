@@ -4,46 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"sync"
-	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
-
-// runCalls runs the MCP calls of a segment in parallel, save those whose results
-// are known, and gives all results in the order of the calls. Every call has a
-// result: one that says what went wrong, if need be.
-func (t *turn) runCalls(ctx context.Context, place int, calls []chat.Call, known map[int]Result) []Result {
-	results := make([]Result, len(calls))
-	var wg sync.WaitGroup
-	for i, call := range calls {
-		if t.tools.Has(call.Name) {
-			t.rec.called = append(t.rec.called, call.Name)
-		}
-		if result, ok := known[i]; ok {
-			results[i] = result
-			continue
-		}
-		wg.Go(func() {
-			defer t.take()()
-			start := time.Now()
-			results[i] = t.runCall(ctx, call)
-			t.rec.call(CallReport{Name: call.Name, Segment: place + 1, Offset: start.Sub(t.start), Duration: time.Since(start),
-				Outcome: results[i].Outcome, Bytes: len(results[i].Text)})
-			if ctx.Err() == nil || results[i].Outcome != "cancelled" {
-				t.journal.call(ctx, place, i, results[i])
-			}
-		})
-	}
-	wg.Wait()
-	if t.journal.isLost() {
-		for _, call := range calls {
-			readOnly, _ := t.tools.Hints(call.Name, call.Arguments)
-			t.acted = t.acted || t.tools.Has(call.Name) && !readOnly
-		}
-	}
-	return results
-}
 
 // take waits until fewer than MaxParallelCalls of the turn's calls run, and gives
 // what ends the one that may run now.

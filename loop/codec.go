@@ -19,9 +19,15 @@ const (
 )
 
 func encodeRecord(r *record) (sessions.Fields, error) {
-	t := &sessions.Turn{Version: sessions.RecordVersion, Before: r.before, Message: r.message, Visible: r.visible}
+	t := &sessions.Turn{Version: 1, Before: r.before, Message: r.message, Visible: r.visible, About: r.about}
+	if !r.openUntil.IsZero() {
+		t.OpenUntilUnixMs = r.openUntil.UnixMilli()
+	}
 	for _, c := range r.calls {
-		t.Calls = append(t.Calls, &sessions.Call{Id: c.id, Name: c.name, Hidden: c.hidden, Repeatable: c.repeatable})
+		t.Calls = append(t.Calls, &sessions.Call{Id: c.id, Name: c.name, Hidden: c.hidden, Repeatable: c.repeatable, Asks: c.asks})
+	}
+	if r.about != "" || len(r.asking()) > 0 {
+		t.Version = sessions.RecordVersion
 	}
 	raw, err := proto.Marshal(t)
 	if err != nil {
@@ -35,6 +41,11 @@ func encodeRecord(r *record) (sessions.Fields, error) {
 		}
 		for name, value := range one {
 			fields[name] = value
+		}
+	}
+	for _, q := range r.questions {
+		if fields[questionField(r.attempt, q.id)], err = proto.Marshal(q.proto()); err != nil {
+			return nil, err
 		}
 	}
 	return fields, nil
@@ -53,18 +64,29 @@ func decodeRecord(fields sessions.Fields) (*record, error) {
 	if t.Version > sessions.RecordVersion {
 		return nil, nil // of a newer replica
 	}
-	r := &record{before: t.Before, message: t.Message, visible: t.Visible, attempt: string(fields[attemptField])}
+	r := &record{before: t.Before, message: t.Message, visible: t.Visible, attempt: string(fields[attemptField]), about: t.About}
+	if t.OpenUntilUnixMs != 0 {
+		r.openUntil = time.UnixMilli(t.OpenUntilUnixMs)
+	}
 	for i, c := range t.Calls {
 		arguments := gjson.GetBytes(t.Message, fmt.Sprintf("tool_calls.%d.function.arguments", i)).String()
-		r.calls = append(r.calls, heldCall{id: c.Id, name: c.Name, arguments: arguments, hidden: c.Hidden, repeatable: c.Repeatable})
+		r.calls = append(r.calls, heldCall{id: c.Id, name: c.Name, arguments: arguments, hidden: c.Hidden, repeatable: c.Repeatable, asks: c.Asks})
 	}
 	return r, r.take(fields)
 }
 
-// take reads the results that are there by now.
-func (r *record) take(fields sessions.Fields) error {
+// take reads the results, the decision and the questions that are there by now.
+func (r *record) take(fields sessions.Fields) (err error) {
 	if r.results == nil {
 		r.results = map[int]Result{}
+	}
+	if raw, ok := fields[decisionField(r.attempt)]; ok {
+		if r.decision, err = decodeDecision(raw); err != nil {
+			return err
+		}
+	}
+	if r.questions, err = decodeElicitations(fields, r.attempt); err != nil {
+		return err
 	}
 	for i := range r.calls {
 		raw, ok := fields[resultField(r.attempt, i)]
@@ -100,8 +122,14 @@ func decodeResult(raw []byte) (Result, error) {
 	return Result{Text: r.Text, Outcome: r.Outcome}, err
 }
 
-func encodeSegment(place int, reply *chat.Reply) (sessions.Fields, error) {
-	raw, err := proto.Marshal(&sessions.Segment{Message: []byte(reply.Message), Finish: reply.Finish, Usage: []byte(reply.Usage)})
+// encodeSegment encodes a reply; the calls at the places in asks run only when the
+// user has agreed.
+func encodeSegment(place int, reply *chat.Reply, asks map[int]bool) (sessions.Fields, error) {
+	s := &sessions.Segment{Message: []byte(reply.Message), Finish: reply.Finish, Usage: []byte(reply.Usage)}
+	for i, c := range reply.Calls {
+		s.Calls = append(s.Calls, &sessions.Call{Id: c.ID, Name: c.Name, Asks: asks[i]})
+	}
+	raw, err := proto.Marshal(s)
 	return sessions.Fields{segmentField(place): raw}, err
 }
 
@@ -117,7 +145,17 @@ func decodeJournal(fields sessions.Fields) ([]journalRound, error) {
 		if err := proto.Unmarshal(raw, s); err != nil {
 			return nil, err
 		}
-		rounds = append(rounds, journalRound{message: string(s.Message), finish: s.Finish, usage: string(s.Usage), results: map[int]Result{}})
+		round := journalRound{message: string(s.Message), finish: s.Finish, usage: string(s.Usage), results: map[int]Result{}, asks: map[int]bool{}}
+		for i, c := range s.Calls {
+			if c.Asks {
+				round.asks[i] = true
+			}
+		}
+		var err error
+		if round.pause, err = decodePause(fields[pauseField(len(rounds))]); err != nil {
+			return nil, err
+		}
+		rounds = append(rounds, round)
 	}
 	for name, raw := range fields {
 		var segment, place int
@@ -135,9 +173,17 @@ func decodeJournal(fields sessions.Fields) ([]journalRound, error) {
 
 func segmentField(place int) string { return "s:" + strconv.Itoa(place) }
 
+func pauseField(place int) string { return "p:" + strconv.Itoa(place) }
+
 func callField(segment, place int) string {
 	return "c:" + strconv.Itoa(segment) + ":" + strconv.Itoa(place)
 }
+
+func decisionField(attempt string) string { return "d:" + attempt }
+
+func questionField(attempt, id string) string { return "q:" + attempt + ":" + id }
+
+func replyField(attempt, id string) string { return "a:" + attempt + ":" + id }
 
 func resultField(attempt string, place int) string {
 	return "r:" + attempt + ":" + strconv.Itoa(place)

@@ -129,6 +129,40 @@ func (c *conversation) brings(i int) bool {
 	return c.endsInResult() && i+1+len(c.results(i)) == len(c.messages)
 }
 
+// answer gives the place of the user's message that follows message i, instructions
+// aside, if that is what follows.
+func (c *conversation) answer(i int) (at int, ok bool) {
+	for at = i + 1; at < len(c.messages); at++ {
+		if m := c.messages[at]; !m.System() {
+			return at, m.Role == "user"
+		}
+	}
+	return 0, false
+}
+
+// last says whether nothing but words of the user's and instructions follow message
+// i and the results that it brought.
+func (c *conversation) last(i int) bool {
+	for _, m := range c.messages[i+1+len(c.results(i)):] {
+		if m.Role != "user" && !m.System() {
+			return false
+		}
+	}
+	return true
+}
+
+// answersQuestion says whether the request seems to bring the user's answer to a
+// question of the gateway's.
+func (c *conversation) answersQuestion() bool {
+	replies := c.replies()
+	if len(replies) == 0 {
+		return false
+	}
+	q := replies[len(replies)-1]
+	_, ok := c.answer(q)
+	return ok && questionTag.MatchString(c.messages[q].Text())
+}
+
 // endsInResult says whether the request ends with the result of a client call.
 func (c *conversation) endsInResult() bool {
 	return len(c.messages) > 0 && c.messages[len(c.messages)-1].Role == "tool"

@@ -196,7 +196,7 @@ func newRig(answers ...answerFunc) *rig {
 	return &rig{
 		model:  &model{answers: answers},
 		tools:  &fakeTools{names: mcpNames},
-		client: &Client{Name: "default", Servers: []string{"a", "b"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, Keepalive: 10 * time.Second, MaxParallelCalls: 16, SessionTTL: time.Hour, HistoryMaxBytes: 262144},
+		client: &Client{Name: "default", Servers: []string{"a", "b"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, Keepalive: 10 * time.Second, MaxParallelCalls: 16, SessionTTL: time.Hour, HistoryMaxBytes: 262144, ApprovalTimeout: 10 * time.Minute},
 	}
 }
 

@@ -41,6 +41,20 @@ type journal struct {
 type journalRound struct {
 	message, finish, usage string // of the model's reply
 	results                map[int]Result
+	asks                   map[int]bool // calls that run only when the user has agreed, by place
+	pause                  *pause       // how the turn ended with this segment; nil if it did not come to that
+}
+
+// unanswered gives the calls that run only when the user has agreed, as long as
+// nothing else became of them.
+func (r *journalRound) unanswered() map[int]bool {
+	asks := map[int]bool{}
+	for i := range r.asks {
+		if _, done := r.results[i]; !done {
+			asks[i] = true
+		}
+	}
+	return asks
 }
 
 // newJournal makes the journal of an attempt at a request. abort ends the attempt
@@ -145,9 +159,10 @@ func (j *journal) begun() {
 	j.open, j.end = true, func() { cancel(); beat.Wait() }
 }
 
-// segment notes a reply whose calls are about to run. place counts from 0.
-func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply) {
-	fields, err := encodeSegment(place, reply)
+// segment notes a reply whose calls are about to run, save those in asks. place
+// counts from 0.
+func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply, asks map[int]bool) {
+	fields, err := encodeSegment(place, reply, asks)
 	if err == nil && !j.open {
 		if err = j.store(ctx, func(ctx context.Context) error {
 			if _, err := j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL); err != nil {
@@ -186,6 +201,13 @@ func (j *journal) write(ctx context.Context, fields sessions.Fields, err error) 
 // cancelled: what has happened must not happen again.
 func (j *journal) call(ctx context.Context, segment, place int, result Result) {
 	fields, err := encodeCall(segment, place, result)
+	j.note(j.write(ctx, fields, err))
+}
+
+// pause notes how the turn is about to end with a segment, before anything comes
+// of it: sent again, the request finds what was begun.
+func (j *journal) pause(ctx context.Context, segment int, p *pause) {
+	fields, err := encodePause(segment, p)
 	j.note(j.write(ctx, fields, err))
 }
 

@@ -31,9 +31,11 @@ const (
 	EventHit       = "hit"        // a visible message was replaced by what the model had seen
 	EventMiss      = "miss"       // a visible message with nothing behind it
 	EventEdited    = "edited"     // one whose text the client has changed
-	EventPending   = "pending"    // a mixed turn began
+	EventPending   = "pending"    // calls of a turn that goes on with another request of the client began, or wait for the user
 	EventResumed   = "resumed"    // its resume found the results
 	EventExpired   = "expired"    // its resume found that they had expired
+	EventApproved  = "approved"   // the user agreed to calls
+	EventDenied    = "denied"     // the user agreed to none of them, or too late
 	EventTakenOver = "taken_over" // its resume went on with the calls of a replica that was gone
 	EventClaimed   = "claimed"    // a turn went on from the journal of one that broke
 	EventDegraded  = "degraded"   // the store was away and the turn went on without it
@@ -157,6 +159,14 @@ func (s *session) load(ctx context.Context, keys ...string) ([]sessions.Fields, 
 	return found, err
 }
 
-func turnKey(anchor string) string    { return "t:" + anchor }
-func graveKey(anchor string) string   { return "x:" + anchor }
-func leaseName(attempt string) string { return "o:" + attempt }
+func turnKey(anchor string) string  { return "t:" + anchor }
+func graveKey(anchor string) string { return "x:" + anchor }
+
+// leaseName is of the calls of a record that the user is asked about, or of the
+// others: they begin at different times.
+func leaseName(attempt string, asked bool) string {
+	if asked {
+		return "y:" + attempt
+	}
+	return "o:" + attempt
+}

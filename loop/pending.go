@@ -10,28 +10,31 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
 
-// pend stores the record of a mixed turn and starts its hidden calls. They go on
-// when the turn has ended, for as long as the record may live.
-func (s *session) pend(ctx context.Context, anchor string, r *record, run func(context.Context, heldCall) Result) error {
-	r.attempt = rand.Text()
+// held is a record whose calls run, or ran, beside its turn.
+type held struct {
+	*record
+	s      *session
+	anchor string
+	run    func(ctx context.Context, h *held, place int) Result
+}
+
+// pend stores the record of a turn that goes on with another request of the client,
+// and starts those of its calls that may run. They go on when the turn has ended,
+// for as long as the record may live.
+func (h *held) pend(ctx context.Context) error {
+	h.attempt = rand.Text()
 	owner := rand.Text()
 	lease, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if _, err := s.store.Acquire(lease, s.scope, leaseName(r.attempt), owner, leaseTTL); err != nil {
+	if _, err := h.s.store.Acquire(lease, h.s.scope, leaseName(h.attempt, false), owner, leaseTTL); err != nil {
 		return err
 	}
-	if err := s.keep(ctx, anchor, r); err != nil {
+	if err := h.s.keep(ctx, h.anchor, h.record); err != nil {
 		return err
 	}
-	s.bury(ctx, anchor, r)
-	s.event(EventPending)
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	unhook := context.AfterFunc(s.ctx, stop)
-	s.running.Go(func() {
-		defer stop()
-		defer unhook()
-		s.execute(background, anchor, owner, r, r.missing(), run)
-	})
+	h.s.bury(ctx, h.anchor, h.record)
+	h.s.event(EventPending)
+	h.start(context.WithoutCancel(ctx), owner, false, h.missing())
 	return nil
 }
 
@@ -46,80 +49,91 @@ func (s *session) bury(ctx context.Context, anchor string, r *record) {
 	}
 }
 
-// execute runs calls of a record and stores each result as it comes. A record
-// that is gone, or a lease that somebody else has, ends the calls.
-func (s *session) execute(ctx context.Context, anchor, owner string, r *record, places []int, run func(context.Context, heldCall) Result) {
+// start runs calls in the background, until ctx ends or the replica shuts down.
+func (h *held) start(ctx context.Context, owner string, asked bool, places []int) {
+	ctx, stop := context.WithCancel(ctx)
+	unhook := context.AfterFunc(h.s.ctx, stop)
+	h.s.running.Go(func() {
+		defer stop()
+		defer unhook()
+		h.execute(ctx, owner, asked, places)
+	})
+}
+
+// execute runs calls and stores each result as it comes. A record that is gone, or
+// a lease that somebody else has, ends the calls.
+func (h *held) execute(ctx context.Context, owner string, asked bool, places []int) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var beat sync.WaitGroup
-	beat.Go(func() { s.beat(ctx, cancel, anchor, owner, r.attempt) })
+	beat.Go(func() { h.beat(ctx, cancel, owner, asked) })
 	var calls sync.WaitGroup
 	for _, i := range places {
 		calls.Go(func() {
-			result := run(ctx, r.calls[i])
+			result := h.run(ctx, h, i)
 			if ctx.Err() != nil && result.Outcome == "cancelled" {
 				return // whoever goes on decides what became of it
 			}
-			s.settle(anchor, r, i, result)
+			h.settle(i, result)
 		})
 	}
 	calls.Wait()
 	cancel(nil)
 	beat.Wait()
-	s.release(ctx, owner, r)
+	h.release(ctx, owner, asked)
 }
 
 // release gives the lease back. It must not end with the turn: a resume waits for it.
-func (s *session) release(ctx context.Context, owner string, r *record) {
+func (h *held) release(ctx context.Context, owner string, asked bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
-	if err := s.store.Release(ctx, s.scope, leaseName(r.attempt), owner); err != nil {
-		s.log.Debug("a lease was not given back and will lapse", "err", err)
+	if err := h.s.store.Release(ctx, h.s.scope, leaseName(h.attempt, asked), owner); err != nil {
+		h.s.log.Debug("a lease was not given back and will lapse", "err", err)
 	}
 }
 
-// settle stores the result of one hidden call, trying again for as long as a
-// store that restarts may need.
-func (s *session) settle(anchor string, r *record, place int, result Result) {
-	fields, err := encodeResult(r.attempt, place, result)
+// settle stores the result of one call, trying again for as long as a store that
+// restarts may need.
+func (h *held) settle(place int, result Result) {
+	fields, err := encodeResult(h.attempt, place, result)
 	for try := 0; err == nil && try < settleTries; try++ {
 		if try > 0 {
 			select {
 			case <-time.After(time.Second):
-			case <-s.ctx.Done():
+			case <-h.s.ctx.Done():
 				return
 			}
 		}
-		if s.settleOnce(s.ctx, anchor, r, place, fields) == nil {
+		if h.settleOnce(h.s.ctx, place, fields) == nil {
 			return
 		}
 	}
-	s.log.Warn("the result of a mixed turn's call could not be stored", "tool", r.calls[place].name)
+	h.s.log.Warn("the result of a mixed turn's call could not be stored", "tool", h.calls[place].name)
 }
 
 const settleTries = 30
 
 // settleOnce stores a result, unless the record is gone or has one: what the model
 // was told once, such as that nobody knows, it is told again.
-func (s *session) settleOnce(ctx context.Context, anchor string, r *record, place int, fields sessions.Fields) error {
+func (h *held) settleOnce(ctx context.Context, place int, fields sessions.Fields) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	found, err := s.store.Load(ctx, s.scope, 0, turnKey(anchor))
+	found, err := h.s.store.Load(ctx, h.s.scope, 0, turnKey(h.anchor))
 	if err != nil {
 		return err
 	}
-	if _, there := found[0][resultField(r.attempt, place)]; there || found[0] == nil {
-		s.log.Debug("a result came too late")
+	if _, there := found[0][resultField(h.attempt, place)]; there || found[0] == nil {
+		h.s.log.Debug("a result came too late")
 		return nil
 	}
-	_, err = s.store.Update(ctx, s.scope, turnKey(anchor), fields, s.ttl)
+	_, err = h.s.store.Update(ctx, h.s.scope, turnKey(h.anchor), fields, h.s.ttl)
 	return err
 }
 
 // beat renews the lease until ctx ends. When the record or the lease is lost it
 // cancels the calls.
-func (s *session) beat(ctx context.Context, cancel context.CancelCauseFunc, anchor, owner, attempt string) {
-	ticker := time.NewTicker(min(heartbeat, s.ttl))
+func (h *held) beat(ctx context.Context, cancel context.CancelCauseFunc, owner string, asked bool) {
+	ticker := time.NewTicker(min(heartbeat, h.s.ttl))
 	defer ticker.Stop()
 	for {
 		select {
@@ -127,12 +141,12 @@ func (s *session) beat(ctx context.Context, cancel context.CancelCauseFunc, anch
 			return
 		case <-ticker.C:
 		}
-		held, err := s.store.Renew(ctx, s.scope, leaseName(attempt), owner, leaseTTL)
-		if err == nil && !held {
+		renewed, err := h.s.store.Renew(ctx, h.s.scope, leaseName(h.attempt, asked), owner, leaseTTL)
+		if err == nil && !renewed {
 			cancel(errors.New("another replica has taken the calls over"))
 			return
 		}
-		found, err := s.store.Load(ctx, s.scope, 0, turnKey(anchor)) // looking on does not make it live longer
+		found, err := h.s.store.Load(ctx, h.s.scope, 0, turnKey(h.anchor)) // looking on does not make it live longer
 		if err == nil && found[0] == nil {
 			cancel(errors.New("the record of the mixed turn is gone"))
 			return
@@ -140,80 +154,113 @@ func (s *session) beat(ctx context.Context, cancel context.CancelCauseFunc, anch
 	}
 }
 
-// await waits until all hidden calls of a record have results. Calls of a replica
-// that is gone are run again where that does no harm; of the others the model is
-// told that nobody knows.
-func (s *session) await(ctx context.Context, anchor string, r *record, run func(context.Context, heldCall) Result) error {
-	if len(r.missing()) == 0 {
-		return nil
+// await waits until all calls that may run have results, or until a server asks
+// the user something. Before that it sees to it that the user's answer counts, if
+// the request brings one. Calls of a replica that is gone are run again, until
+// calls ends, where that does no harm; of the others the model is told that nobody
+// knows.
+func (h *held) await(ctx, calls context.Context, given *verdict) (asked []elicitation, err error) {
+	waited := len(h.missing()) > 0
+	if !waited && given == nil {
+		return nil, nil
 	}
-	changed, stop := s.store.Watch(s.scope, turnKey(anchor))
+	changed, stop := h.s.store.Watch(h.s.scope, turnKey(h.anchor))
 	defer stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for {
-		found, err := s.load(ctx, turnKey(anchor))
+		found, err := h.s.load(ctx, turnKey(h.anchor))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if found[0] == nil {
-			s.event(EventExpired)
-			return nil
+			h.s.event(EventExpired)
+			return nil, nil
 		}
-		if r.take(found[0]); len(r.missing()) == 0 {
-			s.event(EventResumed)
-			return nil
+		if err := h.take(found[0]); err != nil {
+			return nil, err
 		}
-		if err := s.takeOver(ctx, anchor, r, run); err != nil {
-			return err
+		if given != nil && h.decision == nil {
+			if err := h.decide(ctx, calls, given); err != nil {
+				return nil, err
+			}
+		}
+		if len(h.missing()) == 0 && (given == nil || h.decision != nil) {
+			if waited {
+				h.s.event(EventResumed)
+			}
+			return nil, nil
+		}
+		if asked := h.open(); len(asked) > 0 {
+			return asked, nil
+		}
+		waited = true
+		for _, part := range []bool{false, true} {
+			if err := h.takeOver(ctx, calls, part); err != nil {
+				return nil, err
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case <-changed:
 		case <-poll.C:
 		}
 	}
 }
 
-// takeOver does nothing as long as the record's calls have an owner.
-func (s *session) takeOver(ctx context.Context, anchor string, r *record, run func(context.Context, heldCall) Result) error {
+// part gives the missing calls that run only when the user has agreed, or the
+// others: each part has an owner of its own.
+func (h *held) part(asked bool) (at []int) {
+	for _, i := range h.missing() {
+		if h.calls[i].asks == asked {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// takeOver does nothing as long as the calls have an owner.
+func (h *held) takeOver(ctx, calls context.Context, asked bool) error {
+	if len(h.part(asked)) == 0 {
+		return nil
+	}
 	owner := rand.Text()
-	got, err := s.store.Acquire(ctx, s.scope, leaseName(r.attempt), owner, leaseTTL)
+	got, err := h.s.store.Acquire(ctx, h.s.scope, leaseName(h.attempt, asked), owner, leaseTTL)
 	if err != nil || !got {
 		return err
 	}
-	again, err := s.sortOut(ctx, anchor, r)
-	if err != nil {
-		s.release(ctx, owner, r) // whoever tries again need not wait for it
+	again, err := h.sortOut(ctx, asked)
+	if err != nil || len(again) == 0 {
+		h.release(ctx, owner, asked) // whoever tries again need not wait for it
 		return err
 	}
-	s.execute(ctx, anchor, owner, r, again, run)
+	h.start(calls, owner, asked, again)
 	return nil
 }
 
 // sortOut gives the calls without a result that are to be run again, and notes of
 // the others that nobody knows.
-func (s *session) sortOut(ctx context.Context, anchor string, r *record) (again []int, err error) {
-	found, err := s.load(ctx, turnKey(anchor)) // the last owner may just have finished
+func (h *held) sortOut(ctx context.Context, asked bool) (again []int, err error) {
+	found, err := h.s.load(ctx, turnKey(h.anchor)) // the last owner may just have finished
 	if err != nil || found[0] == nil {
 		return nil, err
 	}
-	if err := r.take(found[0]); err != nil {
+	if err := h.take(found[0]); err != nil {
 		return nil, err
 	}
-	missing := r.missing()
+	missing := h.part(asked)
 	if len(missing) > 0 {
-		s.event(EventTakenOver)
+		h.s.event(EventTakenOver)
 	}
 	for _, i := range missing {
-		if r.calls[i].repeatable {
+		if h.calls[i].repeatable {
 			again = append(again, i)
 			continue
 		}
-		fields, err := encodeResult(r.attempt, i, Result{Text: noticeUnknown, Outcome: "unknown"})
+		fields, err := encodeResult(h.attempt, i, Result{Text: noticeUnknown, Outcome: "unknown"})
 		if err == nil {
-			err = s.settleOnce(ctx, anchor, r, i, fields)
+			err = h.settleOnce(ctx, i, fields)
 		}
 		if err != nil {
 			return nil, err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +26,8 @@ func (h *handler) openSession(c *Client, r *http.Request, req *chat.Request) *se
 
 // remember finds what the model has seen of the conversation and the client has
 // not. Without a store a turn goes on with what the client sent, unless it brings
-// results of calls: those may belong to a mixed turn.
+// results of calls or the user's answer to a question: those may belong to an
+// earlier turn's calls.
 func (t *turn) remember(ctx context.Context) *chat.Error {
 	t.conv = newConversation(t.session.scope.ID, t.req.Messages())
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
@@ -41,47 +40,13 @@ func (t *turn) remember(ctx context.Context) *chat.Error {
 	if t.r.Context().Err() != nil {
 		return nil // the client is gone; the turn will notice
 	}
-	if t.conv.endsInResult() && !t.h.Degrade {
-		t.h.Log.Error("the session store is away, a turn that brings results is refused", "err", err)
+	if (t.conv.endsInResult() || t.conv.answersQuestion()) && !t.h.Degrade {
+		t.h.Log.Error("the session store is away, a turn that brings results or an answer is refused", "err", err)
 		return storeAway
 	}
 	t.h.Log.Warn("the session store is away, a turn goes on without hidden history", "err", err)
 	t.session.event(EventDegraded)
 	t.records = nil
-	return nil
-}
-
-// unfold puts what the model has seen in the place of what the client sent. It
-// waits for the calls of mixed turns that are still running.
-func (t *turn) unfold(ctx context.Context) error {
-	places := slices.Sorted(maps.Keys(t.records))
-	for _, at := range places {
-		r := t.records[at]
-		if len(r.missing()) == 0 || r.buried {
-			continue
-		}
-		t.ownSilence()
-		if err := t.session.await(ctx, t.conv.anchor(at), r, t.runHeld); err != nil {
-			return err
-		}
-	}
-	var pieces [][]piece
-	for _, at := range places {
-		results := t.conv.results(at)
-		pieces = append(pieces, t.records[at].unfold(results))
-		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1 + len(results)})
-	}
-	old, fresh := pieces, []piece(nil)
-	if n := len(places); n > 0 && t.conv.brings(places[n-1]) {
-		old, fresh = pieces[:n-1], pieces[n-1]
-	}
-	trim(old, fresh, t.client.HistoryMaxBytes)
-	for i, all := range pieces {
-		for _, p := range all {
-			t.replaced[i].With = append(t.replaced[i].With, p.raw)
-		}
-	}
-	t.rec.report.Recalled = len(places)
 	return nil
 }
 
@@ -125,32 +90,18 @@ func (t *turn) keep(ctx context.Context, reply *chat.Reply, anchor string) {
 // pend starts the hidden calls of a mixed turn in the background, and keeps what
 // its resume needs. If that cannot be kept nothing is started: the model will
 // ask again.
-func (t *turn) pend(ctx context.Context, reply *chat.Reply, anchor string) {
-	r := &record{before: t.added, visible: hashText(t.text), message: []byte(reply.Message), results: map[int]Result{}}
-	var names []string
-	for i, c := range reply.Calls {
-		held := heldCall{id: c.ID, name: c.Name, arguments: c.Arguments, hidden: t.hidden(c.Name)}
-		if held.hidden {
-			_, held.repeatable = t.tools.Hints(c.Name, c.Arguments)
-			if t.tools.Has(c.Name) {
-				names = append(names, c.Name)
-			}
-			if c.Bad != "" {
-				r.results[i] = badArguments(c)
-			}
-		}
-		r.calls = append(r.calls, held)
-	}
+func (t *turn) pend(ctx context.Context, reply *chat.Reply, asks map[int]bool, anchor string) {
+	h := t.hold(reply, asks)
+	h.anchor, h.visible = anchor, hashText(t.text)
 	if t.journal.isLost() { // sent again, this request would start them again
 		t.session.event(EventDegraded)
 		return
 	}
-	if err := t.session.pend(ctx, anchor, r, t.runHeld); err != nil {
+	if err := h.pend(ctx); err != nil {
 		t.forgot(err)
 		return
 	}
-	t.rec.called = append(t.rec.called, names...)
-	t.rec.report.Background = len(r.missing())
+	t.begun(h.record)
 }
 
 func (t *turn) forgot(err error) {
@@ -158,10 +109,11 @@ func (t *turn) forgot(err error) {
 	t.session.event(EventDegraded)
 }
 
-// runHeld runs a hidden call of a mixed turn.
-func (t *turn) runHeld(ctx context.Context, c heldCall) Result {
+// runHeld runs a hidden call of a record.
+func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 	defer t.take()()
-	return t.runCall(ctx, chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments})
+	c := h.calls[place]
+	return t.runCall(h.askable(ctx, t, place), chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments})
 }
 
 // replay goes on from the journal of a broken attempt at the same request. It
@@ -187,18 +139,22 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
 		t.rec.report.Segments = append(t.rec.report.Segments, SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
 		if own := t.own(reply.Calls); len(own) > 0 {
-			return true, t.pendAgain(ctx, reply, own)
+			return true, t.pendAgain(ctx, reply, round.asks, own)
+		}
+		asks := round.unanswered()
+		if ended, err := t.pauseAgain(ctx, round); ended || err != nil {
+			return ended, err
 		}
 		for i, call := range reply.Calls {
-			if _, done := round.results[i]; !done {
+			if _, done := round.results[i]; !done && len(asks) == 0 {
 				if _, repeatable := t.tools.Hints(call.Name, call.Arguments); !repeatable {
 					round.results[i] = Result{Text: noticeUnknown, Outcome: "unknown"}
 					t.journal.call(ctx, place, i, round.results[i])
 				}
 			}
 		}
-		if err := t.round(ctx, place, reply, round.results); err != nil {
-			return false, err
+		if ended, err := t.step(ctx, place, reply, asks, round.results); ended || err != nil {
+			return ended, err
 		}
 	}
 	return false, nil
@@ -206,38 +162,45 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 
 // pendAgain ends a mixed turn whose answer the client never had. Its hidden calls
 // are started only if the broken attempt did not come to that.
-func (t *turn) pendAgain(ctx context.Context, reply *chat.Reply, own []chat.Call) error {
+func (t *turn) pendAgain(ctx context.Context, reply *chat.Reply, asks map[int]bool, own []chat.Call) error {
 	anchor := t.conv.next(chat.Visible(t.text, own))
 	found, err := t.session.load(ctx, turnKey(anchor))
 	if err != nil {
 		return err
 	}
 	if found[0] == nil {
-		t.pend(ctx, reply, anchor)
+		t.pend(ctx, reply, asks, anchor)
 	} else {
-		for _, c := range reply.Calls {
-			if t.tools.Has(c.Name) {
-				t.rec.called = append(t.rec.called, c.Name)
-			}
-		}
+		t.begun(t.hold(reply, asks).record)
 	}
-	if t.req.Stream {
-		t.answer.open(http.Header{})
-		if err := t.showQueued(); err != nil {
-			return err
-		}
+	if err := t.opened(); err != nil {
+		return err
 	}
-	t.status = http.StatusOK
 	return t.finish(reply, own, false)
+}
+
+// pauseAgain ends a turn with the question that the broken attempt was about to end
+// with, if that one's record was kept. If not, nothing came of it.
+func (t *turn) pauseAgain(ctx context.Context, round journalRound) (ended bool, err error) {
+	if round.pause == nil || len(round.asks) > 0 && len(round.unanswered()) == 0 {
+		return false, nil
+	}
+	found, err := t.session.load(ctx, turnKey(round.pause.anchor))
+	if err != nil {
+		return false, err
+	}
+	r, err := decodeRecord(found[0])
+	if err != nil || r == nil {
+		return false, err
+	}
+	t.begun(r)
+	return true, t.show(ctx, round.pause)
 }
 
 // showAgain gives the client what a broken attempt had of a segment.
 func (t *turn) showAgain(round journalRound) (*chat.Reply, error) {
-	completion := chat.Replayed(round.message, round.finish, round.usage)
+	completion := t.completion(round.message, round.finish, round.usage)
 	if !t.req.Stream {
-		for name, value := range map[string]any{"id": "chatcmpl-" + rand.Text(), "created": time.Now().Unix(), "model": t.req.Model} {
-			completion, _ = sjson.Set(completion, name, value) // the journal has none, and a client wants them
-		}
 		return t.whole.Add(completion)
 	}
 	t.relay.Begin()
@@ -253,6 +216,19 @@ func (t *turn) showAgain(round journalRound) (*chat.Reply, error) {
 		t.queued = append(t.queued, last)
 	}
 	return reply, err
+}
+
+// completion is one with a message that is not, or not now, the provider's. The
+// stream has an id, a time and a model of its own.
+func (t *turn) completion(message, finish, usage string) string {
+	completion := chat.Replayed(message, finish, usage)
+	if t.req.Stream {
+		return completion
+	}
+	for name, value := range map[string]any{"id": "chatcmpl-" + rand.Text(), "created": time.Now().Unix(), "model": t.req.Model} {
+		completion, _ = sjson.Set(completion, name, value) // the paths are constants
+	}
+	return completion
 }
 
 // showQueued sends what showAgain has kept until the answer begins.

@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"crypto/sha256"
+	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
@@ -17,6 +18,11 @@ type record struct {
 	results map[int]Result // of the hidden calls, by place, as far as they are there
 	attempt string         // tells the results of this turn from those of its twin, if two had the same words
 	buried  bool           // the results have expired
+
+	about     string        // anchor of the record whose calls the visible message asks about; such a one stands for nothing itself
+	openUntil time.Time     // when the visible message, a question to the user, takes no answer any more; zero if it is none
+	decision  *decision     // what the user's answer meant for the calls that ask; nil if there is none yet
+	questions []elicitation // of MCP servers
 }
 
 // heldCall is a call of a mixed turn.
@@ -26,6 +32,7 @@ type heldCall struct {
 	arguments  string
 	hidden     bool // run here; others are the client's
 	repeatable bool // running it twice does no harm
+	asks       bool // runs only when the user has agreed
 }
 
 // What the model is told in place of results that are not there.
@@ -34,16 +41,53 @@ const (
 	noticeUnknown = "Error: the outcome of this call is unknown, because it was interrupted. It may have taken effect. Find out before you call it again."
 	noticeNone    = "The application sent no result for this call."
 	noticeTrimmed = "[The result of this earlier call was left out to save space.]"
+
+	noticeDenied     = "The user denied this call. It was not run."
+	noticeLate       = "This call was not run: the user's approval came too late. Call the tool again if it is still needed; the user is then asked again."
+	noticeUnanswered = "This call was not run: it needs the user's approval, and the user did not answer."
+	noticeUnaskable  = "Error: this call was not run: it needs the user's approval, and the user cannot be asked at the moment."
 )
 
-// missing gives the places of hidden calls that have no result yet.
+// missing gives the places of hidden calls that may run and have no result yet.
 func (r *record) missing() (at []int) {
 	for i, c := range r.calls {
-		if _, ok := r.results[i]; c.hidden && !ok {
+		if _, ok := r.results[i]; c.hidden && !ok && (!c.asks || r.decision.allows(i)) {
 			at = append(at, i)
 		}
 	}
 	return at
+}
+
+// asking gives the places of the calls that run only when the user has agreed.
+func (r *record) asking() (at []int) {
+	for i, c := range r.calls {
+		if c.asks {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// undecided says whether the user's answer is still to come.
+func (r *record) undecided() bool { return r.decision == nil && !r.buried && len(r.asking()) > 0 }
+
+// result gives what the model is told of hidden call i.
+func (r *record) result(i int) Result {
+	if result, there := r.results[i]; there {
+		return result
+	}
+	notice := noticeExpired
+	if r.calls[i].asks && !r.buried && !r.decision.allows(i) {
+		switch {
+		case r.decision == nil:
+			notice = noticeUnanswered
+		case r.decision.late:
+			notice = noticeLate
+		default:
+			notice = noticeDenied
+		}
+	}
+	return Result{Text: notice}
 }
 
 // edited says whether the client changed the text it had seen beside its calls.
@@ -88,11 +132,7 @@ func (r *record) unfold(results []chat.Message) []piece {
 	for i, c := range r.calls {
 		switch m, ok := given[c.id]; {
 		case c.hidden:
-			text := noticeExpired
-			if result, there := r.results[i]; there {
-				text = result.Text
-			}
-			out = append(out, piece{chat.ToolMessage(c.id, text), c.id})
+			out = append(out, piece{chat.ToolMessage(c.id, r.result(i).Text), c.id})
 		case ok:
 			out = append(out, piece{raw: []byte(m.Raw)})
 			delete(given, c.id)
@@ -101,7 +141,7 @@ func (r *record) unfold(results []chat.Message) []piece {
 		}
 	}
 	for _, m := range results { // results of calls that nobody made go on as they came
-		if _, left := given[m.CallID]; left {
+		if _, left := given[m.CallID]; left && !isQuestion(m.CallID) {
 			out = append(out, piece{raw: []byte(m.Raw)})
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	StopMaxIterations = "max_iterations"
 	StopTimeout       = "timeout"
 	StopError         = "error"
+	StopApproval      = "approval"  // the user is asked whether calls may run; the next request brings the answer
 	StopCancelled     = "cancelled" // the client went away; nobody gets it but the operator
 )
 
@@ -34,6 +35,7 @@ type Report struct {
 	Calls       []CallReport    `json:"calls"`
 	ClientCalls int             `json:"client_calls"`
 	Background  int             `json:"background_calls"` // MCP calls of a mixed turn that go on
+	Asked       int             `json:"asked_calls"`      // MCP calls that the user is asked about
 	Recalled    int             `json:"recalled"`         // messages in whose place the model got hidden history
 	StopReason  string          `json:"stop_reason"`
 	Error       string          `json:"error,omitempty"`

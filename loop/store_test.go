@@ -17,7 +17,8 @@ import (
 // brittle is a store that can be taken away.
 type brittle struct {
 	sessions.Store
-	away atomic.Bool
+	away  atomic.Bool
+	onPut func(key string) bool // for which it goes away
 }
 
 func (b *brittle) down() error {
@@ -34,10 +35,19 @@ func (b *brittle) Load(ctx context.Context, s sessions.Scope, ttl time.Duration,
 	return b.Store.Load(ctx, s, ttl, keys...)
 }
 func (b *brittle) Put(ctx context.Context, s sessions.Scope, key string, f sessions.Fields, ttl time.Duration) error {
+	if b.onPut != nil && b.onPut(key) {
+		b.away.Store(true)
+	}
 	if err := b.down(); err != nil {
 		return err
 	}
 	return b.Store.Put(ctx, s, key, f, ttl)
+}
+func (b *brittle) Settle(ctx context.Context, s sessions.Scope, key, field string, value []byte, ttl time.Duration) ([]byte, error) {
+	if err := b.down(); err != nil {
+		return nil, err
+	}
+	return b.Store.Settle(ctx, s, key, field, value, ttl)
 }
 func (b *brittle) Update(ctx context.Context, s sessions.Scope, key string, f sessions.Fields, ttl time.Duration) (bool, error) {
 	if err := b.down(); err != nil {

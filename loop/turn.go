@@ -42,6 +42,9 @@ type turn struct {
 	whole  *chat.Whole
 	answer *answer
 	queued []string // chunks of a broken attempt, to be shown when the answer begins
+
+	calls context.Context // of the MCP calls
+	untie func() bool     // lets them go on when the turn has ended
 }
 
 func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req *chat.Request, tools Tools) *turn {
@@ -86,6 +89,8 @@ func (t *turn) run() {
 		defer wg.Wait()
 		defer stop()
 	}
+	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	request := t.conv.whole()
 	t.relay.Seed, t.whole.Seed = request, request
 	t.journal = newJournal(t.session, scopeID(request, t.req.Model, strconv.FormatBool(t.req.Stream)), cancel)
@@ -106,7 +111,7 @@ func (t *turn) run() {
 
 // loop goes from segment to segment until there is an answer for the client.
 func (t *turn) loop(ctx context.Context) error {
-	if err := t.unfold(ctx); err != nil {
+	if ended, err := t.unfold(ctx); ended || err != nil {
 		return err
 	}
 	if ended, err := t.replay(ctx); ended || err != nil {
@@ -130,8 +135,10 @@ func (t *turn) loop(ctx context.Context) error {
 		t.text = chat.JoinText(t.text, reply.Text)
 		own := t.own(reply.Calls)
 		ends := len(own) == len(reply.Calls) || last || reply.CutShort()
+		var asks map[int]bool
 		if !ends {
-			t.journal.segment(ctx, round-1, reply)
+			asks = t.asks(reply)
+			t.journal.segment(ctx, round-1, reply, asks)
 		}
 		if ends || len(own) > 0 {
 			seen := chat.Visible(t.text, own)
@@ -140,14 +147,24 @@ func (t *turn) loop(ctx context.Context) error {
 			if ends {
 				t.keep(ctx, reply, anchor)
 			} else {
-				t.pend(ctx, reply, anchor)
+				t.pend(ctx, reply, asks, anchor)
 			}
 			return t.finish(reply, own, last)
 		}
-		if err := t.round(ctx, round-1, reply, nil); err != nil {
+		ended, err := t.step(ctx, round-1, reply, asks, nil)
+		if ended || err != nil {
 			return err
 		}
 	}
+}
+
+// step goes on from a reply whose calls all stay inside: with their results, or
+// with a question to the user, which ends the turn.
+func (t *turn) step(ctx context.Context, place int, reply *chat.Reply, asks map[int]bool, known map[int]Result) (ended bool, err error) {
+	if len(asks) > 0 {
+		return t.askFirst(ctx, place, reply, asks)
+	}
+	return t.round(ctx, place, reply, known)
 }
 
 // own gives the calls that the client gets; the others stay inside.
@@ -161,17 +178,19 @@ func (t *turn) own(calls []chat.Call) (own []chat.Call) {
 }
 
 // round runs the calls of a reply, save those whose results are known, and puts
-// the reply and the results into the history.
-func (t *turn) round(ctx context.Context, place int, reply *chat.Reply, known map[int]Result) error {
-	results := t.runCalls(ctx, place, reply.Calls, known)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// the reply and the results into the history. The turn ends here if a server asks
+// the user something meanwhile.
+func (t *turn) round(ctx context.Context, place int, reply *chat.Reply, known map[int]Result) (ended bool, err error) {
+	f := t.fly(place, reply.Calls, known)
+	if ended, err := f.wait(ctx, reply); ended || err != nil {
+		return ended, err
 	}
+	results := f.results
 	t.added = append(t.added, []byte(reply.Message))
 	for i, call := range reply.Calls {
 		t.added = append(t.added, chat.ToolMessage(call.ID, results[i].Text))
 	}
-	return nil
+	return false, nil
 }
 
 // finish gives the client the end of its answer.
@@ -190,6 +209,11 @@ func (t *turn) finish(reply *chat.Reply, own []chat.Call, capped bool) error {
 		stop = StopMaxIterations
 	}
 	t.rec.report.ClientCalls = len(own)
+	return t.close(stop, reason)
+}
+
+// close sends the end of the client's answer.
+func (t *turn) close(stop, reason string) error {
 	extensions := t.rec.extensions(stop)
 	if t.req.Stream {
 		t.answer.seize()

@@ -39,9 +39,15 @@ type Turn struct {
 	// calls of message, in the model's order.
 	Calls []*Call `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
 	// visible is the hash of the content that the client saw.
-	Visible       []byte `protobuf:"bytes,5,opt,name=visible,proto3" json:"visible,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Visible []byte `protobuf:"bytes,5,opt,name=visible,proto3" json:"visible,omitempty"`
+	// about is the anchor of the record whose calls this visible message asks
+	// about. It stands for nothing itself. Empty in other records.
+	About string `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`
+	// open_until_unix_ms is when the visible message, a question whether calls may
+	// run, no longer takes an answer, in milliseconds since 1970. 0: no question.
+	OpenUntilUnixMs int64 `protobuf:"varint,8,opt,name=open_until_unix_ms,json=openUntilUnixMs,proto3" json:"open_until_unix_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Turn) Reset() {
@@ -109,6 +115,20 @@ func (x *Turn) GetVisible() []byte {
 	return nil
 }
 
+func (x *Turn) GetAbout() string {
+	if x != nil {
+		return x.About
+	}
+	return ""
+}
+
+func (x *Turn) GetOpenUntilUnixMs() int64 {
+	if x != nil {
+		return x.OpenUntilUnixMs
+	}
+	return 0
+}
+
 // Call is one tool call of an assistant message. Its result is found by its
 // position, for models give the same id twice.
 type Call struct {
@@ -119,7 +139,9 @@ type Call struct {
 	Hidden bool `protobuf:"varint,3,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	// repeatable: the tool is read-only or idempotent (MCP ToolAnnotations,
 	// readOnlyHint and idempotentHint), so it may run again if its result is lost.
-	Repeatable    bool `protobuf:"varint,4,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
+	Repeatable bool `protobuf:"varint,4,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
+	// asks: it runs only when the user has agreed.
+	Asks          bool `protobuf:"varint,5,opt,name=asks,proto3" json:"asks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +204,13 @@ func (x *Call) GetRepeatable() bool {
 	return false
 }
 
+func (x *Call) GetAsks() bool {
+	if x != nil {
+		return x.Asks
+	}
+	return false
+}
+
 // Result is what came of a call.
 type Result struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -191,8 +220,12 @@ type Result struct {
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// finished_unix_ms is when it ended, in milliseconds since 1970.
 	FinishedUnixMs int64 `protobuf:"varint,3,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// images of the result.
+	Images []*Image `protobuf:"bytes,4,rep,name=images,proto3" json:"images,omitempty"`
+	// usage, as raw JSON, of what the server asked the model meanwhile.
+	Usage         []byte `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
@@ -246,6 +279,277 @@ func (x *Result) GetFinishedUnixMs() int64 {
 	return 0
 }
 
+func (x *Result) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *Result) GetUsage() []byte {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// Image is a picture in a result.
+type Image struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Mime  string                 `protobuf:"bytes,1,opt,name=mime,proto3" json:"mime,omitempty"`
+	// data in base64.
+	Data          string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Image) Reset() {
+	*x = Image{}
+	mi := &file_records_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Image) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Image) ProtoMessage() {}
+
+func (x *Image) ProtoReflect() protoreflect.Message {
+	mi := &file_records_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Image.ProtoReflect.Descriptor instead.
+func (*Image) Descriptor() ([]byte, []int) {
+	return file_records_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Image) GetMime() string {
+	if x != nil {
+		return x.Mime
+	}
+	return ""
+}
+
+func (x *Image) GetData() string {
+	if x != nil {
+		return x.Data
+	}
+	return ""
+}
+
+// Decision is what the user's answer means for the calls that ask.
+type Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// by tells it from the decision of another request.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// approved are the positions of the calls that may run.
+	Approved []uint32 `protobuf:"varint,2,rep,packed,name=approved,proto3" json:"approved,omitempty"`
+	// late: the answer came when the question was no longer open.
+	Late          bool `protobuf:"varint,3,opt,name=late,proto3" json:"late,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_records_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_records_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_records_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Decision) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Decision) GetApproved() []uint32 {
+	if x != nil {
+		return x.Approved
+	}
+	return nil
+}
+
+func (x *Decision) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
+// Question is what an MCP server asks the user in the midst of a call
+// (MCP, elicitation/create).
+type Question struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// id of the call by which the application is asked.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// place is the position of the call that waits.
+	Place uint32 `protobuf:"varint,2,opt,name=place,proto3" json:"place,omitempty"`
+	// server that asks.
+	Server string `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
+	// params of the request, as raw JSON.
+	Params        []byte `protobuf:"bytes,4,opt,name=params,proto3" json:"params,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Question) Reset() {
+	*x = Question{}
+	mi := &file_records_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Question) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Question) ProtoMessage() {}
+
+func (x *Question) ProtoReflect() protoreflect.Message {
+	mi := &file_records_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Question.ProtoReflect.Descriptor instead.
+func (*Question) Descriptor() ([]byte, []int) {
+	return file_records_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Question) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Question) GetPlace() uint32 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *Question) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *Question) GetParams() []byte {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+// Pause is how a turn ended that goes on with another request of the client, as
+// its journal has it.
+type Pause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// anchor of the record.
+	Anchor string `protobuf:"bytes,1,opt,name=anchor,proto3" json:"anchor,omitempty"`
+	// text that the client was shown after that of the model.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// questions that the client was given as calls.
+	Questions     []*Question `protobuf:"bytes,3,rep,name=questions,proto3" json:"questions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pause) Reset() {
+	*x = Pause{}
+	mi := &file_records_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pause) ProtoMessage() {}
+
+func (x *Pause) ProtoReflect() protoreflect.Message {
+	mi := &file_records_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pause.ProtoReflect.Descriptor instead.
+func (*Pause) Descriptor() ([]byte, []int) {
+	return file_records_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Pause) GetAnchor() string {
+	if x != nil {
+		return x.Anchor
+	}
+	return ""
+}
+
+func (x *Pause) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Pause) GetQuestions() []*Question {
+	if x != nil {
+		return x.Questions
+	}
+	return nil
+}
+
 // Segment is one answer of the model in a turn's journal.
 type Segment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -263,7 +567,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_records_proto_msgTypes[3]
+	mi := &file_records_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -275,7 +579,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_records_proto_msgTypes[3]
+	mi := &file_records_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -288,7 +592,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_records_proto_rawDescGZIP(), []int{3}
+	return file_records_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Segment) GetMessage() []byte {
@@ -323,24 +627,45 @@ var File_records_proto protoreflect.FileDescriptor
 
 const file_records_proto_rawDesc = "" +
 	"\n" +
-	"\rrecords.proto\x12\x12mcpvia.sessions.v1\"\x9c\x01\n" +
+	"\rrecords.proto\x12\x12mcpvia.sessions.v1\"\xdf\x01\n" +
 	"\x04Turn\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
 	"\x06before\x18\x02 \x03(\fR\x06before\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\fR\amessage\x12.\n" +
 	"\x05calls\x18\x04 \x03(\v2\x18.mcpvia.sessions.v1.CallR\x05calls\x12\x18\n" +
-	"\avisible\x18\x05 \x01(\fR\avisible\"b\n" +
+	"\avisible\x18\x05 \x01(\fR\avisible\x12\x14\n" +
+	"\x05about\x18\a \x01(\tR\x05about\x12+\n" +
+	"\x12open_until_unix_ms\x18\b \x01(\x03R\x0fopenUntilUnixMs\"v\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06hidden\x18\x03 \x01(\bR\x06hidden\x12\x1e\n" +
 	"\n" +
 	"repeatable\x18\x04 \x01(\bR\n" +
-	"repeatable\"`\n" +
+	"repeatable\x12\x12\n" +
+	"\x04asks\x18\x05 \x01(\bR\x04asks\"\xa9\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12(\n" +
-	"\x10finished_unix_ms\x18\x03 \x01(\x03R\x0efinishedUnixMs\"\x81\x01\n" +
+	"\x10finished_unix_ms\x18\x03 \x01(\x03R\x0efinishedUnixMs\x121\n" +
+	"\x06images\x18\x04 \x03(\v2\x19.mcpvia.sessions.v1.ImageR\x06images\x12\x14\n" +
+	"\x05usage\x18\x05 \x01(\fR\x05usage\"/\n" +
+	"\x05Image\x12\x12\n" +
+	"\x04mime\x18\x01 \x01(\tR\x04mime\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\tR\x04data\"J\n" +
+	"\bDecision\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x1a\n" +
+	"\bapproved\x18\x02 \x03(\rR\bapproved\x12\x12\n" +
+	"\x04late\x18\x03 \x01(\bR\x04late\"`\n" +
+	"\bQuestion\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05place\x18\x02 \x01(\rR\x05place\x12\x16\n" +
+	"\x06server\x18\x03 \x01(\tR\x06server\x12\x16\n" +
+	"\x06params\x18\x04 \x01(\fR\x06params\"o\n" +
+	"\x05Pause\x12\x16\n" +
+	"\x06anchor\x18\x01 \x01(\tR\x06anchor\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12:\n" +
+	"\tquestions\x18\x03 \x03(\v2\x1c.mcpvia.sessions.v1.QuestionR\tquestions\"\x81\x01\n" +
 	"\aSegment\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\fR\amessage\x12\x16\n" +
 	"\x06finish\x18\x02 \x01(\tR\x06finish\x12\x14\n" +
@@ -359,21 +684,27 @@ func file_records_proto_rawDescGZIP() []byte {
 	return file_records_proto_rawDescData
 }
 
-var file_records_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_records_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_records_proto_goTypes = []any{
-	(*Turn)(nil),    // 0: mcpvia.sessions.v1.Turn
-	(*Call)(nil),    // 1: mcpvia.sessions.v1.Call
-	(*Result)(nil),  // 2: mcpvia.sessions.v1.Result
-	(*Segment)(nil), // 3: mcpvia.sessions.v1.Segment
+	(*Turn)(nil),     // 0: mcpvia.sessions.v1.Turn
+	(*Call)(nil),     // 1: mcpvia.sessions.v1.Call
+	(*Result)(nil),   // 2: mcpvia.sessions.v1.Result
+	(*Image)(nil),    // 3: mcpvia.sessions.v1.Image
+	(*Decision)(nil), // 4: mcpvia.sessions.v1.Decision
+	(*Question)(nil), // 5: mcpvia.sessions.v1.Question
+	(*Pause)(nil),    // 6: mcpvia.sessions.v1.Pause
+	(*Segment)(nil),  // 7: mcpvia.sessions.v1.Segment
 }
 var file_records_proto_depIdxs = []int32{
 	1, // 0: mcpvia.sessions.v1.Turn.calls:type_name -> mcpvia.sessions.v1.Call
-	1, // 1: mcpvia.sessions.v1.Segment.calls:type_name -> mcpvia.sessions.v1.Call
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 1: mcpvia.sessions.v1.Result.images:type_name -> mcpvia.sessions.v1.Image
+	5, // 2: mcpvia.sessions.v1.Pause.questions:type_name -> mcpvia.sessions.v1.Question
+	1, // 3: mcpvia.sessions.v1.Segment.calls:type_name -> mcpvia.sessions.v1.Call
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_records_proto_init() }
@@ -387,7 +718,7 @@ func file_records_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_records_proto_rawDesc), len(file_records_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,150 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+)
+
+// recalled is a record in its conversation.
+type recalled struct {
+	*held
+	at   int   // its visible message
+	more []int // visible messages that ask about its calls
+}
+
+// recall gives the records of the conversation, in order, with the messages that
+// ask about each. A question whose record is gone stays as the client has it.
+func (t *turn) recall() (all []*recalled) {
+	byAnchor := map[string]*recalled{}
+	for _, at := range slices.Sorted(maps.Keys(t.records)) {
+		r := t.records[at]
+		if r.about == "" {
+			k := &recalled{held: t.held(t.conv.anchor(at), r), at: at}
+			byAnchor[k.anchor] = k
+			all = append(all, k)
+		} else if k := byAnchor[r.about]; k != nil {
+			k.more = append(k.more, at)
+		}
+	}
+	return all
+}
+
+// ends gives the last of the messages that the record is behind.
+func (k *recalled) ends() int { return slices.Max(append([]int{k.at}, k.more...)) }
+
+// question gives the message that asks the user about the record's calls; -1 if
+// there is none. Of several the last one counts.
+func (k *recalled) question(records map[int]*record) int {
+	for _, at := range slices.Backward(append([]int{k.at}, k.more...)) {
+		if !records[at].openUntil.IsZero() {
+			return at
+		}
+	}
+	return -1
+}
+
+// unfold puts what the model has seen in the place of what the client sent. It
+// waits for the calls of earlier turns that are still running, and makes the
+// client's answers count. It ends the turn if the user must be asked first.
+func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
+	all := t.recall()
+	for _, k := range all {
+		if ended, err := t.goOn(ctx, k); ended || err != nil {
+			return ended, err
+		}
+	}
+	var old [][]piece
+	var fresh []piece
+	for i, k := range all {
+		results := t.conv.results(k.at)
+		pieces := k.unfold(results)
+		t.replaced = append(t.replaced, chat.Replacement{From: k.at, To: k.at + 1 + len(results)})
+		if i == len(all)-1 && (t.conv.brings(k.at) || len(k.calls) > 0 && t.conv.last(k.ends())) {
+			fresh = pieces
+		} else {
+			old = append(old, pieces)
+		}
+	}
+	trim(old, fresh, t.client.HistoryMaxBytes)
+	if fresh != nil {
+		old = append(old, fresh)
+	}
+	for i, k := range all {
+		for _, p := range old[i] {
+			t.replaced[i].With = append(t.replaced[i].With, p.raw)
+		}
+		t.leaveOut(k)
+	}
+	slices.SortFunc(t.replaced, func(a, b chat.Replacement) int { return a.From - b.From })
+	t.rec.report.Recalled = len(all)
+	return false, nil
+}
+
+// goOn brings a record's calls to their end, as far as the request can.
+func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
+	if k.buried {
+		return false, nil
+	}
+	if err := t.settleQuestions(ctx, k); err != nil {
+		return false, err
+	}
+	q := k.question(t.records)
+	if q < 0 && k.undecided() && t.conv.brings(k.at) {
+		return true, t.askLater(ctx, k.held)
+	}
+	var given *verdict
+	if q >= 0 && k.undecided() {
+		given = t.given(q, k.record, t.records[q].openUntil)
+	}
+	if len(k.missing()) == 0 && given == nil {
+		return false, nil
+	}
+	if len(k.missing()) > 0 || len(given.approved) > 0 {
+		t.ownSilence()
+	}
+	asked, err := k.await(ctx, t.calls, given)
+	if given != nil {
+		for _, i := range given.started {
+			t.called(k.calls[i])
+		}
+	}
+	if err != nil || len(asked) == 0 {
+		return false, err
+	}
+	return true, t.passOn(ctx, k.held, &pause{questions: asked}, time.Time{})
+}
+
+// leaveOut takes what only served the asking out of the history: the questions,
+// answers that say nothing but what became of the calls, and the application's
+// answers to the questions of servers.
+func (t *turn) leaveOut(k *recalled) {
+	for _, at := range k.more {
+		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1})
+		for i, m := range t.conv.results(at) {
+			if isQuestion(m.CallID) {
+				t.replaced = append(t.replaced, chat.Replacement{From: at + 1 + i, To: at + 2 + i})
+			}
+		}
+	}
+	q := k.question(t.records)
+	if q < 0 || k.decision == nil || k.decision.late {
+		return
+	}
+	at, ok := t.conv.answer(q)
+	if !ok {
+		return
+	}
+	asking := k.asking()
+	said := readAnswer(t.conv.messages[at].Text(), len(asking))
+	var places []int
+	for _, n := range said.approved {
+		places = append(places, asking[n])
+	}
+	if said.bare && slices.Equal(places, k.decision.approved) {
+		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1})
+	}
+}
