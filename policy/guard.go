@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Refusal is a call that was not made.
+type Refusal struct {
+	Outcome string // one of the Outcome constants
+	Message string // for the model
+	Reason  string // for the operator; nothing of the arguments is in it
+}
+
+// Call is a call that the model asks for.
+type Call struct {
+	Name      string          // as the model wrote it
+	Tool      Tool            // that it runs; the zero value for a name that is nobody's
+	Arguments json.RawMessage // that the server would get, or what the model wrote where that cannot be used
+	// Unfit says that the call will be refused anyway, because there is no such tool
+	// or the arguments do not fit it.
+	Unfit bool
+}
+
+// Guard stands in front of the tools of one request. All fields save Observe must
+// be set.
+type Guard struct {
+	Profile  *Profile
+	Limits   *Limits
+	Audit    *Audit
+	Identity string // who sent the request
+	Request  string // the request's id
+	// Observe is told of calls that the guard refuses.
+	Observe func(c Call, outcome string, duration time.Duration)
+}
+
+// Call has run make the call, if the rules and the limits let it. run gives the
+// call's outcome. Without a refusal it ran.
+func (g *Guard) Call(ctx context.Context, c Call, run func(context.Context) (outcome string)) *Refusal {
+	start := time.Now()
+	record := g.record(ctx, c, start)
+	refused := g.pass(ctx, c, func() { record.Outcome = run(ctx) })
+	if refused != nil {
+		record.Outcome, record.Reason = refused.Outcome, refused.Reason
+		if g.Observe != nil {
+			g.Observe(c, refused.Outcome, time.Since(start))
+		}
+	}
+	record.Duration = time.Since(start)
+	g.Audit.Write(ctx, record)
+	return refused
+}
+
+func (g *Guard) pass(ctx context.Context, c Call, run func()) *Refusal {
+	if c.Unfit || c.Tool.Server == "" {
+		run()
+		return nil
+	}
+	if refused := g.check(c); refused != nil {
+		return refused
+	}
+	leave, refused := g.Limits.Enter(ctx, c.Tool, g.Profile.Client+"/"+g.Identity)
+	if refused != nil {
+		return refused
+	}
+	defer leave()
+	run()
+	return nil
+}
+
+// check is what the rules say of a call, whenever it is made.
+func (g *Guard) check(c Call) *Refusal {
+	if !g.Profile.Keep(c.Tool) { // such a tool is not offered at all
+		return &Refusal{Outcome: OutcomeDenied, Reason: "tools", Message: "The call was not made: this tool is not allowed here."}
+	}
+	broken, reason := g.Profile.against(c.Tool, canonical(c.Arguments), g.Identity)
+	if broken == nil {
+		return nil
+	}
+	message := "The call was not made: a rule of the operator does not allow these arguments."
+	if broken.Message != "" {
+		message = "The call was not made: " + broken.Message
+	}
+	return &Refusal{Outcome: OutcomeDenied, Reason: reason, Message: message}
+}
+
+// Approval says whether the user must approve the call before it is made. Of a
+// call that would be refused anyway nobody is asked.
+func (g *Guard) Approval(c Call) bool {
+	return !c.Unfit && c.Tool.Server != "" && g.Profile.asks(c.Tool) && g.check(c) == nil
+}
+
+func (g *Guard) record(ctx context.Context, c Call, start time.Time) Record {
+	r := Record{Time: start, Event: EventCall, Request: g.Request, Client: g.Profile.Client, Identity: g.Identity,
+		Server: c.Tool.Server, Tool: c.Tool.Original, Name: c.Name, arguments: c.Arguments}
+	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
+		r.Trace = span.TraceID().String()
+	}
+	return r
+}
