@@ -70,6 +70,14 @@ type Client struct {
 	// make a call, and of MCP servers. Not longer than session_ttl. Default 10m, or
 	// session_ttl where that is shorter.
 	ApprovalTimeout time.Duration `yaml:"approval_timeout"`
+	// Tools selects among what the servers offer. Default: everything.
+	Tools ClientTools `yaml:"tools"`
+	// Constraints are rules over the arguments of calls; all that are for a tool
+	// must hold. Default none.
+	Constraints []Constraint `yaml:"constraints"`
+	// Approve are the tools whose calls wait until the user has approved them.
+	// Default none.
+	Approve []Approve `yaml:"approve"`
 }
 
 // Sampling is the budget of MCP servers that ask the model.
@@ -135,6 +143,7 @@ func (c *Client) validate(r *report, at string, servers map[string]Server) {
 		}
 	}
 	c.validatePauses(r, at)
+	c.validatePolicy(r, at, servers)
 }
 
 func (c *Client) validatePauses(r *report, at string) {

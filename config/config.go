@@ -38,6 +38,8 @@ type Config struct {
 	// DrainTimeout is how long running turns may go on after SIGTERM. Default
 	// 25s, which fits the 30 s that Kubernetes grants by default.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	// Audit is the record of calls of MCP tools.
+	Audit Audit `yaml:"audit"`
 	// Log is the level and the form of the log on stderr.
 	Log Log `yaml:"log"`
 	// Envoy shapes what `envoy-config` prints.
@@ -55,6 +57,7 @@ func (c *Config) setDefaults() {
 	c.MaxRequestBytes = 32 << 20
 	c.MaxResponseBytes = 32 << 20
 	c.DrainTimeout = 25 * time.Second
+	c.Audit.setDefaults()
 	c.Log.setDefaults()
 	c.Envoy.setDefaults()
 }
@@ -91,6 +94,7 @@ func (c *Config) validate(r *report) {
 	if c.DrainTimeout < 0 {
 		r.add("drain_timeout", "must not be negative")
 	}
+	c.Audit.validate(r, "audit")
 	c.Log.validate(r, "log")
 	c.Envoy.validate(r, "envoy")
 }

@@ -19,6 +19,9 @@ type decoder struct {
 // section is a part of the configuration that owns its defaults.
 type section interface{ setDefaults() }
 
+// shortened is a part of which a single text gives the value that short points to.
+type shortened interface{ short() *string }
+
 // value decodes n, found at path, into v. Null means "not given".
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	for n.Kind == yaml.AliasNode {
@@ -33,6 +36,10 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 			d.value(value, at, reflect.ValueOf(&route.Client).Elem())
 			*routes = append(*routes, route)
 		})
+		return
+	}
+	if short, ok := v.Addr().Interface().(shortened); ok && n.Kind == yaml.ScalarNode {
+		d.value(n, path, reflect.ValueOf(short.short()).Elem())
 		return
 	}
 	switch v.Kind() {

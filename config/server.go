@@ -61,6 +61,8 @@ type Server struct {
 	// Elicitation lets the server ask the user for input during a call. The client
 	// profile says whether anybody answers. Default false.
 	Elicitation bool `yaml:"elicitation"`
+	// Limits bound its calls. Default: none.
+	Limits Limits `yaml:"limits"`
 	// Tools selects among the server's tools by their own names.
 	Tools ToolFilter `yaml:"tools"`
 	// TrustAnnotations takes the server's word for which tools change nothing
@@ -141,6 +143,7 @@ func (s *Server) validate(r *report, at, name string) {
 	}
 	r.globs(join(at, "tools.allow"), s.Tools.Allow)
 	r.globs(join(at, "tools.deny"), s.Tools.Deny)
+	s.Limits.validate(r, join(at, "limits"))
 }
 
 // validateProcess checks what would make every start of a stdio server fail.

@@ -47,7 +47,7 @@ const retryPause = time.Second
 
 // Audit writes records in the background. Nobody who calls waits for the disk.
 type Audit struct {
-	AuditOptions
+	opts   AuditOptions // save the target
 	logger log.Logger
 	wake   chan struct{}
 	ending sync.Once
@@ -55,6 +55,7 @@ type Audit struct {
 	done   chan struct{} // closed when the writer has ended
 
 	mu      sync.Mutex
+	target  AuditTarget
 	pending [][]byte
 	size    int  // of pending, in bytes
 	reopen  bool // somebody asked for it
@@ -72,7 +73,7 @@ func NewAudit(o AuditOptions) *Audit {
 	if o.Count == nil {
 		o.Count = func(string, int) {}
 	}
-	a := &Audit{AuditOptions: o, logger: o.Logs.Logger("mcp-via-llm"), wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	a := &Audit{opts: o, target: o.Target, logger: o.Logs.Logger("mcp-via-llm"), wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go a.run()
 	return a
 }
@@ -80,7 +81,7 @@ func NewAudit(o AuditOptions) *Audit {
 // Update sends records that come from now on, and those that wait, elsewhere.
 func (a *Audit) Update(t AuditTarget) {
 	a.mu.Lock()
-	a.Target = t
+	a.target = t
 	a.mu.Unlock()
 	a.nudge()
 }
@@ -105,7 +106,7 @@ func (a *Audit) nudge() {
 // there is told to the caller.
 func (a *Audit) Write(ctx context.Context, r Record) {
 	a.mu.Lock()
-	target := a.Target
+	target := a.target
 	a.mu.Unlock()
 	enabled := a.logger.Enabled(ctx, log.EnabledParameters{Severity: log.SeverityInfo})
 	if target.File == "" && !enabled {
@@ -131,10 +132,10 @@ func (a *Audit) add(line []byte) {
 	}
 	a.mu.Unlock()
 	if full {
-		a.Count(AuditLost, 1)
+		a.opts.Count(AuditLost, 1)
 	}
 	if first {
-		a.Log.Error("audit records are lost, because those that wait to be written take too much memory", "limit_bytes", maxPending)
+		a.opts.Log.Error("audit records are lost, because those that wait to be written take too much memory", "limit_bytes", maxPending)
 	}
 	a.nudge()
 }
@@ -169,17 +170,17 @@ func (a *Audit) run() {
 		err := a.flush(&f)
 		switch {
 		case err != nil && !failing:
-			a.Log.Error("the audit log cannot be written; records wait in memory", "err", err)
+			a.opts.Log.Error("the audit log cannot be written; records wait in memory", "err", err)
 		case err == nil && failing:
-			a.Log.Info("the audit log is written again")
+			a.opts.Log.Info("the audit log is written again")
 		}
 		failing = err != nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := len(a.pending); n > 0 {
-		a.Count(AuditLost, n)
-		a.Log.Error("audit records are lost at the end of the process", "records", n)
+		a.opts.Count(AuditLost, n)
+		a.opts.Log.Error("audit records are lost at the end of the process", "records", n)
 	}
 }
 
@@ -187,7 +188,7 @@ func (a *Audit) run() {
 func (a *Audit) flush(f *auditFile) error {
 	for {
 		a.mu.Lock()
-		lines, target, reopen := a.pending, a.Target, a.reopen
+		lines, target, reopen := a.pending, a.target, a.reopen
 		a.reopen = false
 		a.mu.Unlock()
 		if reopen || target.File == "" {
@@ -200,7 +201,7 @@ func (a *Audit) flush(f *auditFile) error {
 			a.gone(len(lines), AuditLost)
 			continue
 		}
-		n, err := f.write(target.File, a.Stderr, lines)
+		n, err := f.write(target.File, a.opts.Stderr, lines)
 		a.gone(n, AuditWritten)
 		if err != nil {
 			return err
@@ -219,6 +220,6 @@ func (a *Audit) gone(n int, outcome string) {
 	}
 	a.mu.Unlock()
 	if n > 0 {
-		a.Count(outcome, n)
+		a.opts.Count(outcome, n)
 	}
 }

@@ -75,6 +75,9 @@ func compile(c Constraint) (*constraint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.TrimSpace(c.Rule) == "" {
+		return nil, errors.New("1:1: it is empty")
+	}
 	ast, issues := env.Compile(c.Rule)
 	if issues.Err() != nil {
 		var errs []string

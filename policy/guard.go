@@ -40,19 +40,23 @@ type Guard struct {
 // Call has run make the call, if the rules and the limits let it. run gives the
 // call's outcome. Without a refusal it ran.
 func (g *Guard) Call(ctx context.Context, c Call, run func(context.Context) (outcome string)) *Refusal {
-	start := time.Now()
-	record := g.record(ctx, c, start)
+	record := g.record(ctx, c, time.Now())
+	record.Outcome = outcomeFailed // should it panic
+	defer func() {
+		record.Duration = time.Since(record.Time)
+		g.Audit.Write(ctx, record)
+	}()
 	refused := g.pass(ctx, c, func() { record.Outcome = run(ctx) })
 	if refused != nil {
 		record.Outcome, record.Reason = refused.Outcome, refused.Reason
 		if g.Observe != nil {
-			g.Observe(c, refused.Outcome, time.Since(start))
+			g.Observe(c, refused.Outcome, time.Since(record.Time))
 		}
 	}
-	record.Duration = time.Since(start)
-	g.Audit.Write(ctx, record)
 	return refused
 }
+
+const outcomeFailed = "failed"
 
 func (g *Guard) pass(ctx context.Context, c Call, run func()) *Refusal {
 	if c.Unfit || c.Tool.Server == "" {

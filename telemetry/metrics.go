@@ -42,6 +42,7 @@ type Metrics struct {
 	serverUp     metric.Int64ObservableGauge
 	sessions     metric.Int64Counter
 	storeOps     metric.Float64Histogram
+	audit        metric.Int64Counter
 	meter        metric.Meter
 }
 
@@ -64,7 +65,7 @@ func NewMetrics() (*Metrics, error) {
 }
 
 func (m *Metrics) instruments(meter metric.Meter) error {
-	errs := make([]error, 10)
+	errs := make([]error, 11)
 	m.turns, errs[0] = meter.Int64Counter("mcp_via_llm.turns", metric.WithDescription("Turns that ended, by client and stop reason."))
 	m.turnDuration, errs[1] = meter.Float64Histogram("mcp_via_llm.turn.duration", metric.WithUnit("s"), seconds, metric.WithDescription("Wall time of turns."))
 	m.segments, errs[2] = meter.Int64Counter("mcp_via_llm.segments", metric.WithDescription("Exchanges with the LLM inside turns."))
@@ -75,6 +76,7 @@ func (m *Metrics) instruments(meter metric.Meter) error {
 	m.serverUp, errs[7] = meter.Int64ObservableGauge("mcp_via_llm.server.connected", metric.WithDescription("1 while the MCP server is connected, else 0."))
 	m.sessions, errs[8] = meter.Int64Counter("mcp_via_llm.session.events", metric.WithDescription("What happened to hidden history, mixed turns and journals."))
 	m.storeOps, errs[9] = meter.Float64Histogram("mcp_via_llm.store.duration", metric.WithUnit("s"), milliseconds, metric.WithDescription("Time of operations of the session store."))
+	m.audit, errs[10] = meter.Int64Counter("mcp_via_llm.audit.records", metric.WithDescription("Records of the audit log, by whether its file has them."))
 	return errors.Join(errs...)
 }
 
@@ -121,6 +123,11 @@ func (m *Metrics) Reload(outcome string) {
 // where the event has none.
 func (m *Metrics) ExtProc(event, outcome string) {
 	m.extproc.Add(context.Background(), 1, metric.WithAttributes(attribute.String("event", event), attribute.String("outcome", outcome)))
+}
+
+// Audit counts records of the audit log: those written to its file, and those lost.
+func (m *Metrics) Audit(outcome string, n int) {
+	m.audit.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", outcome)))
 }
 
 // Session counts an event of hidden history, mixed turns or journals.

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/extproc"
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
+	"github.com/mcp-via-llm/mcp-via-llm/policy"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
 )
@@ -27,16 +28,20 @@ type app struct {
 	store   sessions.Store
 	memory  *loop.Memory
 	turns   turnRing
+	limits  policy.Limits
+	audit   *policy.Audit
 	current atomic.Pointer[snapshot]
 }
 
 // snapshot is one valid configuration with the handlers made from it. A request
 // takes it once, so a running turn keeps what it began with.
 type snapshot struct {
-	config  *config.Config
-	loopURL *url.URL
-	behind  http.Handler // behind Envoy
-	direct  http.Handler // on net/http, without Envoy
+	app      *app
+	config   *config.Config
+	profiles map[string]*policy.Profile
+	loopURL  *url.URL
+	behind   http.Handler // behind Envoy
+	direct   http.Handler // on net/http, without Envoy
 }
 
 func newApp(cfg *config.Config, log *slog.Logger, metrics *telemetry.Metrics) (*app, error) {
@@ -56,6 +61,7 @@ func newApp(cfg *config.Config, log *slog.Logger, metrics *telemetry.Metrics) (*
 		options.Egress = &url.URL{Scheme: "http", Host: address}
 	}
 	a.host = mcp.NewHost(options)
+	a.audit = a.newAudit(cfg)
 	a.swap(cfg)
 	return a, metrics.Servers(a.connected)
 }
@@ -78,10 +84,10 @@ func (a *app) connected() map[string]bool {
 
 // swap puts a configuration in force for new requests.
 func (a *app) swap(cfg *config.Config) {
-	s := &snapshot{config: cfg, loopURL: mustParse(cfg.LLM.LoopURL)}
+	s := &snapshot{app: a, config: cfg, profiles: profiles(cfg), loopURL: mustParse(cfg.LLM.LoopURL)}
 	options := loop.Options{
 		Client:           s.client,
-		Tools:            a.tools,
+		Tools:            s.tools,
 		Transport:        extproc.Transport(),
 		Memory:           a.memory,
 		Identity:         s.identity,
@@ -97,6 +103,8 @@ func (a *app) swap(cfg *config.Config) {
 		options.Transport = &direct{base: mustParse(cfg.LLM.BaseURL), next: directTransport}
 		s.direct = loop.New(options)
 	}
+	a.limits.Update(limits(cfg))
+	a.audit.Update(cfg.Audit.Target())
 	a.current.Store(s)
 }
 
@@ -176,9 +184,11 @@ var errLooped = &chat.Error{
 		"(llm.loop_url) must have the routes of the main listener and no ext_proc filter for this service.",
 }
 
-func (a *app) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
-	set := a.host.Toolset(ctx, mcp.Query{Servers: servers, Header: r.Header, MaxTools: c.MaxTools, Resources: c.Resources, Prompts: c.Prompts})
-	return &toolset{Binding: set.Bind(taken), set: set, servers: servers}
+func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
+	set := s.app.host.Toolset(ctx, mcp.Query{
+		Servers: servers, Header: r.Header, MaxTools: c.MaxTools, Resources: c.Resources, Prompts: c.Prompts, Filter: filter{s.profiles[c.Name]},
+	})
+	return &toolset{Binding: set.Bind(taken), set: set, servers: servers, guard: s.guard(c, r)}
 }
 
 func (a *app) turnEnded(r *loop.Report) {

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
+	"github.com/mcp-via-llm/mcp-via-llm/policy"
 )
 
 // mcpServers maps the configured servers, by name.
@@ -76,13 +77,12 @@ type toolset struct {
 	*mcp.Binding
 	set     *mcp.Toolset
 	servers []string
+	guard   *policy.Guard
 }
 
 func (t *toolset) Unavailable() []string { return t.set.Unavailable() }
 
 func (t *toolset) Owns(name string) bool { return mcp.Owns(t.servers, name) }
-
-func (t *toolset) Approval(string, string) bool { return false }
 
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
 	if asker := loop.AskerFrom(ctx); asker != nil {
@@ -91,7 +91,14 @@ func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result 
 	if progress := loop.ProgressFrom(ctx); progress != nil {
 		ctx = mcp.WithProgress(ctx, progress)
 	}
-	r := t.Binding.Call(ctx, name, arguments)
+	var r mcp.Result
+	refused := t.guard.Call(ctx, t.ruledCall(name, arguments), func(ctx context.Context) string {
+		r = t.Binding.Call(ctx, name, arguments)
+		return r.Outcome
+	})
+	if refused != nil {
+		return loop.Result{Text: refused.Message, Outcome: refused.Outcome}
+	}
 	result := loop.Result{Text: r.Text, Outcome: r.Outcome}
 	for _, image := range r.Images {
 		result.Images = append(result.Images, loop.Image(image))

@@ -51,12 +51,14 @@ func (c *serveCommand) Run(out output) error {
 	s, err := newServer(a, cfg)
 	if err != nil {
 		a.memory.Close(ctx)
+		a.closeAudit()
 		return errors.Join(err, a.host.Close(), a.store.Close())
 	}
 	watcher := &config.Watcher{Path: c.Config, Changed: a.changed, Refused: a.refused}
 	s.background.Go(func() { watcher.Run(ctx, cfg) })
 	s.background.Go(func() { s.becomeReady(ctx) })
 	s.background.Go(func() { a.tryStore(ctx) })
+	s.background.Go(func() { a.reopenAudit(ctx) })
 	s.serve(listeners)
 	number, _ := build()
 	log.Info("serving", "ext_proc", address(listeners.extProc), "admin", address(listeners.admin), "metrics", address(listeners.metrics), "http", address(listeners.http), "version", number)
@@ -204,6 +206,7 @@ func (s *server) drain(limit time.Duration) error {
 	s.stopGRPC()
 	s.app.memory.Close(ctx) // before the servers that its calls are at
 	err := errors.Join(s.app.host.Close(), s.app.store.Close())
+	s.app.closeAudit()
 	err = errors.Join(err, s.admin.Close(), s.metrics.Close())
 	s.background.Wait()
 	s.log.Info("stopped")
@@ -211,7 +214,7 @@ func (s *server) drain(limit time.Duration) error {
 }
 
 // flushTime is how long connections may take to send what ended turns have left,
-// and health watchers to leave.
+// health watchers to leave, and the disk to take the last audit records.
 const flushTime = 2 * time.Second
 
 // stopGRPC ends the gRPC server. Its Stop alone would cut the last messages of

@@ -44,7 +44,7 @@ func (c *toolsCommand) Run(out output) error {
 	// connect_timeout.
 	host.Settle(context.Background())
 	set := host.Toolset(context.Background(), mcp.Query{
-		Servers: client.Servers, MaxTools: client.MaxTools, Resources: client.Resources, Prompts: client.Prompts,
+		Servers: client.Servers, MaxTools: client.MaxTools, Resources: client.Resources, Prompts: client.Prompts, Filter: filter{profiles(cfg)[c.Client]},
 	})
 	status := host.Status()
 	closed := host.Close()

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/config"
+	"github.com/mcp-via-llm/mcp-via-llm/loop"
+	"github.com/mcp-via-llm/mcp-via-llm/mcp"
+	"github.com/mcp-via-llm/mcp-via-llm/policy"
+)
+
+// profiles compiles the rules of all client profiles.
+func profiles(cfg *config.Config) map[string]*policy.Profile {
+	all := map[string]*policy.Profile{}
+	for name, client := range cfg.Clients {
+		profile, err := policy.NewProfile(client.Policy(name))
+		if err != nil {
+			panic(err) // the configuration has compiled it once
+		}
+		all[name] = profile
+	}
+	return all
+}
+
+// limits are those of all servers.
+func limits(cfg *config.Config) map[string]policy.ServerLimits {
+	all := map[string]policy.ServerLimits{}
+	for name, server := range cfg.Servers {
+		all[name] = server.Policy()
+	}
+	return all
+}
+
+// newAudit starts the audit log.
+func (a *app) newAudit(cfg *config.Config) *policy.Audit {
+	return policy.NewAudit(policy.AuditOptions{Target: cfg.Audit.Target(), Stderr: os.Stderr, Log: a.log, Count: a.metrics.Audit})
+}
+
+// reopenAudit opens the audit log again at each SIGHUP, as log rotators send it.
+func (a *app) reopenAudit(ctx context.Context) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Ignore(syscall.SIGHUP) // it would end the process, which may be draining
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			a.audit.Reopen()
+		}
+	}
+}
+
+// closeAudit writes the last records.
+func (a *app) closeAudit() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	a.audit.Close(ctx)
+}
+
+// guard stands in front of the tools of one request.
+func (s *snapshot) guard(c *loop.Client, r *http.Request) *policy.Guard {
+	return &policy.Guard{
+		Profile:  s.profiles[c.Name],
+		Limits:   &s.app.limits,
+		Audit:    s.app.audit,
+		Identity: s.identity(r),
+		Request:  r.Header.Get("X-Request-Id"),
+		Observe: func(call policy.Call, outcome string, duration time.Duration) {
+			s.app.metrics.ToolCall(call.Tool.Server, call.Tool.Original, outcome, duration)
+		},
+	}
+}
+
+// filter lets the MCP host leave out what a profile must not see.
+type filter struct{ *policy.Profile }
+
+func (f filter) Keep(t mcp.Tool) bool { return f.Profile.Keep(ruled(t)) }
+
+// ruled is a tool as rules see it. To read a resource or a prompt changes nothing.
+func ruled(t mcp.Tool) policy.Tool {
+	return policy.Tool{Names: t.RuleNames, Server: t.Server, Original: t.Original, ReadOnly: t.ReadOnly || t.Kind != "tool"}
+}
+
+// ruledCall is a call as rules see it: what it comes to, whatever function stands
+// between.
+func (t *toolset) ruledCall(name, arguments string) policy.Call {
+	tool, args, err := t.Resolve(name, arguments)
+	if args == nil {
+		args = json.RawMessage(arguments)
+	}
+	return policy.Call{Name: name, Tool: ruled(tool), Arguments: args, Unfit: err != nil}
+}
+
+// Approval says whether the operator wants the user asked before this call runs.
+func (t *toolset) Approval(name, arguments string) bool {
+	return t.guard.Approval(t.ruledCall(name, arguments))
+}
