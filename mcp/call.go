@@ -138,7 +138,7 @@ func (c *conn) awaitSession(ctx context.Context, last *session) (*session, error
 			return st.session, nil
 		case st.phase == phaseUnavailable:
 			return nil, &callError{OutcomeUnavailable, fmt.Sprintf(
-				"MCP server %q is not available now (%v). Its tools cannot be used; go on without them or try again later.", c.cfg.Name, st.err)}
+				"MCP server %q is not available now (%s). Its tools cannot be used; go on without them or try again later.", c.cfg.Name, outward(st.err))}
 		}
 		select {
 		case <-st.next:

@@ -2,14 +2,17 @@ package mcp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -104,6 +107,37 @@ func plainError(ctx context.Context, tr transport, err error) error {
 		return &errRevision{chosen}
 	}
 	return errNotMCP
+}
+
+// outward is what the model, and so the client, is told of why a server is away:
+// the kind of the trouble, and no host, address, path or certificate.
+func outward(err error) string {
+	var status *statusError
+	var unsigned *credential.Error
+	var name *net.DNSError
+	var verify *tls.CertificateVerificationError
+	var asPath *fs.PathError
+	var asExec *exec.Error
+	switch {
+	case errors.Is(err, credential.ErrNoSubject):
+		return "every caller needs a credential of its own for it, and this request brought none"
+	case errors.As(err, &unsigned):
+		return "the gateway could not get a credential for it"
+	case errors.As(err, &status):
+		return status.Error()
+	case errors.Is(err, errConnectTimeout), errors.Is(err, errSessionLost), errors.Is(err, errNotMCP),
+		errors.Is(err, errClosedByServer), errors.Is(err, errEnded):
+		return err.Error()
+	case errors.As(err, &asPath), errors.As(err, &asExec):
+		return "it could not be started"
+	case errors.As(err, &name):
+		return "its name does not resolve"
+	case errors.As(err, &verify):
+		return "its certificate is not accepted"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	}
+	return "it does not work with the gateway now"
 }
 
 // sdkCode reports whether a JSON-RPC code is one that the SDK gives to its own
