@@ -8,6 +8,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 // Outcomes of a call, as in [Result] and [CallEvent].
@@ -195,11 +197,14 @@ func (c *conn) describe(run *running, got answer, err error) error {
 	as := run.what.as
 	cause := context.Cause(run.ctx)
 	var already *callError
+	var unsigned *credential.Error
 	const unknown = "It may or may not have taken effect."
 	const late = "did not answer in time and was cancelled"
 	switch {
 	case errors.As(err, &already):
 		return already
+	case errors.As(err, &unsigned):
+		return &callError{OutcomeUnavailable, fmt.Sprintf("%s was not called: %s.", as, outward(err))}
 	// Before the server's error, which may be its answer to the cancellation.
 	case errors.Is(cause, errQuiet):
 		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: it showed no progress for %v (tool_timeout). %s", as, late, c.cfg.ToolTimeout, unknown)}

@@ -12,6 +12,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
 
 // transportSSE is [Server.Transport] for servers of 2024-11-05.
@@ -185,14 +187,16 @@ func (c *conn) dial(by way) (*session, error) {
 }
 
 // mayNotKnowDiscover reports whether a failed attempt is worth repeating with
-// the older handshake: not if the server was not reached, or refused us.
+// the older handshake: not if the server was not reached, or refused us, or there
+// is nothing to prove us with.
 func mayNotKnowDiscover(err error) bool {
 	var dial *net.OpError
 	var start *exec.Error
 	var path *fs.PathError
+	var unsigned *credential.Error
 	var status *statusError
 	switch {
-	case errors.As(err, &start), errors.As(err, &path), errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &start), errors.As(err, &path), errors.As(err, &unsigned), errors.As(err, &dial) && dial.Op == "dial":
 		return false
 	case errors.As(err, &status):
 		return status.refusesPost()

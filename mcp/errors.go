@@ -114,6 +114,7 @@ func plainError(ctx context.Context, tr transport, err error) error {
 func outward(err error) string {
 	var status *statusError
 	var unsigned *credential.Error
+	var revision *errRevision
 	var name *net.DNSError
 	var verify *tls.CertificateVerificationError
 	var asPath *fs.PathError
@@ -124,7 +125,9 @@ func outward(err error) string {
 	case errors.As(err, &unsigned):
 		return "the gateway could not get a credential for it"
 	case errors.As(err, &status):
-		return status.Error()
+		return (&statusError{code: status.code}).Error()
+	case errors.As(err, &revision):
+		return revision.Error()
 	case errors.Is(err, errConnectTimeout), errors.Is(err, errSessionLost), errors.Is(err, errNotMCP),
 		errors.Is(err, errClosedByServer), errors.Is(err, errEnded):
 		return err.Error()
