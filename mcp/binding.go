@@ -66,7 +66,7 @@ func (ts *Toolset) bind(taken []string) *Binding {
 		names[e.Name] = true
 	}
 	for _, e := range clashes {
-		e.name(origin{e.Server, e.Original}.rename(names))
+		e.name(origin{server: e.Server, tool: e.Original}.rename(names))
 		names[e.Name] = true
 	}
 	if ts.maxTools > 0 {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -15,10 +16,25 @@ const (
 	hashHead = 55 // what is kept of a name in front of "_" and eight hex digits
 )
 
-// origin says which tool of which server an injected name stands for.
-type origin struct{ server, tool string }
+// Prefixes of the names of what is no tool.
+const (
+	resourcePrefix = "mcp_resource"
+	promptPrefix   = "mcp_prompt"
+)
 
-func (o origin) full() string { return o.server + "__" + o.tool }
+// origin says what of which server an injected name stands for.
+type origin struct {
+	server, tool string // tool is the server's own name
+	prefix       string // "" for a tool
+	key          string // tells apart what has one name on one server
+}
+
+func (o origin) full() string {
+	if o.prefix != "" {
+		return o.prefix + "__" + o.server + "__" + o.tool
+	}
+	return o.server + "__" + o.tool
+}
 
 // clean replaces every character that a name may not hold by "_".
 func clean(s string) string {
@@ -31,26 +47,39 @@ func clean(s string) string {
 	}, s)
 }
 
-// rank orders who may keep a name that several want: who wrote it exactly so,
-// then who wrote the tool's part so, then the others.
+// rank orders who may keep a name that several want: tools first, and of these
+// who wrote it exactly so, then who wrote the tool's part so, then the others.
 func (o origin) rank() int {
+	rank := 0
+	if o.prefix != "" {
+		rank = 3
+	}
 	switch {
 	case clean(o.full()) == o.full():
-		return 0
+		return rank
 	case clean(o.tool) == o.tool:
-		return 1
+		return rank + 1
 	}
-	return 2
+	return rank + 2
+}
+
+func (o origin) compare(p origin) int {
+	return cmp.Or(cmp.Compare(o.rank(), p.rank()), strings.Compare(o.prefix, p.prefix),
+		strings.Compare(o.server, p.server), strings.Compare(o.tool, p.tool), strings.Compare(o.key, p.key))
 }
 
 // hashed is the name of a tool that cannot have its plain name. The hash is of
 // the full original name, so it is the same on every node and after a restart.
 // Should that be taken too (server "a" with tool "b__c" and server "a__b" with
-// tool "c" have one full name), the next variant is for it.
+// tool "c" have one full name, and resources of a server may share a name), the
+// next variant is for it.
 func (o origin) hashed(variant int) string {
 	full := o.full()
 	if variant > 0 {
 		full = o.server + "\x00" + o.tool + "\x00" + strconv.Itoa(variant)
+		if o.prefix != "" {
+			full += "\x00" + o.prefix + "\x00" + o.key
+		}
 	}
 	sum := sha256.Sum256([]byte(full))
 	head := clean(o.full())
@@ -73,16 +102,7 @@ func injectedNames(tools []origin) []string {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		x, y := tools[a], tools[b]
-		if d := x.rank() - y.rank(); d != 0 {
-			return d
-		}
-		if d := strings.Compare(x.server, y.server); d != 0 {
-			return d
-		}
-		return strings.Compare(x.tool, y.tool)
-	})
+	slices.SortFunc(order, func(a, b int) int { return tools[a].compare(tools[b]) })
 	names := make([]string, len(tools))
 	taken := make(map[string]bool, len(tools))
 	var later []int

@@ -103,7 +103,7 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 			continue
 		}
 		for _, t := range cat.tools {
-			origins = append(origins, origin{names[i], t.name})
+			origins = append(origins, origin{server: names[i], tool: t.name})
 			ts.entries = append(ts.entries, entry{tool: t, conn: conns[i], place: i})
 		}
 	}

@@ -57,7 +57,7 @@ func TestToolset(t *testing.T) {
 
 func hashOf(full string) string {
 	server, tool, _ := strings.Cut(full, "__")
-	name := origin{server, tool}.hashed(0)
+	name := origin{server: server, tool: tool}.hashed(0)
 	return name[len(name)-8:]
 }
 
