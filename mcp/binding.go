@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,12 +17,11 @@ import (
 // Binding is a toolset fitted to one request: names that the client's own
 // functions have are given way to, and the limit holds for both together.
 type Binding struct {
-	host    *Host
-	entries []entry
-	byName  map[string]int
-	omitted []string
+	set     *Toolset
+	entries []entry           // that are offered, in the order of JSON
+	omitted []entry           // that are reached through others
+	byName  map[string]*entry // all of them
 	json    []byte
-	system  string
 }
 
 // Result is the outcome of a call, told to the model.
@@ -40,70 +40,72 @@ type Image struct {
 	Data string // base64 (RFC 4648, section 4)
 }
 
+// maxBindings bounds the bindings that a toolset keeps.
+const maxBindings = 64
+
 // Bind fits the toolset to a request whose client has functions with the names
 // taken. The client's functions always keep their names and their place.
 func (ts *Toolset) Bind(taken []string) *Binding {
 	clash := slices.ContainsFunc(taken, ts.plain.Has)
-	full := ts.maxTools > 0 && len(taken)+len(ts.entries) > ts.maxTools
-	if len(taken) == 0 || !clash && !full {
+	if len(taken) == 0 || !clash && ts.fits(len(taken)) {
 		return ts.plain
 	}
-	return ts.bind(taken)
+	var key strings.Builder
+	for _, name := range slices.Sorted(slices.Values(taken)) {
+		key.WriteString(strconv.Quote(name))
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	b := ts.bound[key.String()]
+	if b == nil {
+		if b = ts.bind(taken); ts.bound == nil || len(ts.bound) >= maxBindings {
+			ts.bound = map[string]*Binding{}
+		}
+		ts.bound[key.String()] = b
+	}
+	return b
+}
+
+// fits reports whether there is room for everything beside a number of functions
+// that the client has.
+func (ts *Toolset) fits(others int) bool {
+	return ts.maxTools <= 0 || others+len(ts.entries) <= ts.maxTools
 }
 
 func (ts *Toolset) bind(taken []string) *Binding {
-	b := &Binding{host: ts.host, system: ts.system, entries: slices.Clone(ts.entries)}
-	names := make(map[string]bool, len(taken)+len(b.entries))
+	b := &Binding{set: ts, entries: slices.Clone(ts.entries), byName: map[string]*entry{}}
+	if !ts.fits(len(taken)) {
+		b.limit(max(0, ts.maxTools-len(taken)))
+	}
+	names := make(map[string]bool, len(taken)+len(ts.entries))
 	for _, name := range taken {
 		names[name] = true
 	}
 	var clashes []*entry
-	for i := range b.entries {
-		e := &b.entries[i]
-		if names[e.Name] {
-			clashes = append(clashes, e)
+	for _, entries := range [][]entry{b.entries, b.omitted} {
+		for i := range entries {
+			e := &entries[i]
+			if names[e.Name] {
+				clashes = append(clashes, e)
+			}
+			names[e.Name] = true
 		}
-		names[e.Name] = true
 	}
 	for _, e := range clashes {
-		e.name(origin{server: e.Server, tool: e.Original}.rename(names))
+		e.name(e.origin.rename(names))
 		names[e.Name] = true
 	}
-	if ts.maxTools > 0 {
-		b.limit(max(0, ts.maxTools-len(taken)))
-	}
-	b.byName = make(map[string]int, len(b.entries))
+	b.introduce()
 	parts := make([][]byte, len(b.entries))
-	for i, e := range b.entries {
-		b.byName[e.Name] = i
-		parts[i] = e.JSON
+	for i := range b.entries {
+		b.byName[b.entries[i].Name] = &b.entries[i]
+		parts[i] = b.entries[i].JSON
+	}
+	for i := range b.omitted {
+		b.byName[b.omitted[i].Name] = &b.omitted[i]
 	}
 	b.json = bytes.Join(parts, []byte{','})
 	return b
-}
-
-// limit leaves out what is over the room: of the servers that come last in the
-// query first, and of each the names that come last.
-func (b *Binding) limit(room int) {
-	if len(b.entries) <= room {
-		return
-	}
-	keep := slices.Clone(b.entries)
-	slices.SortStableFunc(keep, func(x, y entry) int { return x.place - y.place })
-	gone := map[string]bool{}
-	for _, e := range keep[room:] {
-		gone[e.Name] = true
-		b.omitted = append(b.omitted, e.Name)
-	}
-	b.entries = slices.DeleteFunc(b.entries, func(e entry) bool { return gone[e.Name] })
-}
-
-func (b *Binding) list() []Tool {
-	tools := make([]Tool, len(b.entries))
-	for i, e := range b.entries {
-		tools[i] = e.Tool
-	}
-	return tools
 }
 
 // JSON is the tools as comma-joined elements of the request's tools, without
@@ -113,40 +115,66 @@ func (b *Binding) JSON() []byte { return b.json }
 // System gives the text of prompts that need no arguments, which belongs into the
 // leading system message; empty if there are none. The bytes are the same for the
 // same prompts.
-func (b *Binding) System() string { return b.system }
+func (b *Binding) System() string { return b.set.system }
 
-// Has reports whether a function of this name is an MCP tool of this request.
+// Has reports whether a function of this name is an MCP tool of this request, or
+// one that the limit left out.
 func (b *Binding) Has(name string) bool {
 	_, ok := b.byName[name]
 	return ok
 }
 
-// Omitted lists the injected names of the tools that the limit left out.
-func (b *Binding) Omitted() []string { return b.omitted }
+// Omitted lists the injected names of what the limit left out, in the order in
+// which it would get room. It can be called all the same.
+func (b *Binding) Omitted() []string {
+	var names []string
+	for _, e := range b.omitted {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// target is what a call is really of: a call of mcp_call_tool is one of the function
+// that it names. It is nil if there is no function of the name.
+func (b *Binding) target(name, arguments string) (*entry, string) {
+	e := b.byName[name]
+	if e != nil && e.builtIn(callName) {
+		if inner, args, ok := readCall(arguments); ok && b.byName[inner] != nil && b.byName[inner] != e {
+			return b.byName[inner], args
+		}
+	}
+	return e, arguments
+}
 
 // Call runs the tool with the injected name. arguments is the JSON text that the
 // model wrote; blanks and null mean {}. What fails is told in the result.
 func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result) {
 	event := CallEvent{Injected: name, Start: time.Now()}
+	host := b.set.host
 	defer func() {
 		if r := recover(); r != nil {
 			// Not the value of the panic: it may quote the arguments.
-			b.host.opts.Log.Error("panic in an mcp call", "server", event.Server, "tool", event.Tool,
+			host.opts.Log.Error("panic in an mcp call", "server", event.Server, "tool", event.Tool,
 				"panic", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
-			res = failure(OutcomeFailed, name+" failed: internal error.")
+			res = failure(OutcomeFailed, event.Injected+" failed: internal error.")
 		}
-		if observe := b.host.opts.Observe; observe != nil {
+		if observe := host.opts.Observe; observe != nil {
 			event.Duration, event.Outcome = time.Since(event.Start), res.Outcome
 			observe(event)
 		}
 	}()
-	i, ok := b.byName[name]
-	if !ok {
+	e, arguments := b.target(name, arguments)
+	if e == nil {
 		return b.unknown(name)
 	}
-	e := b.entries[i]
-	event.Server, event.Tool = e.Server, e.Original
-	raw, err := e.run(ctx, b.host, arguments)
+	event.Injected, event.Server, event.Tool = e.Name, e.Server, e.Original
+	switch {
+	case e.builtIn(searchName):
+		return b.search(e, arguments)
+	case e.builtIn(callName):
+		return b.callNothing(e, arguments)
+	}
+	raw, err := e.run(ctx, host, arguments)
 	event.ResultBytes = len(raw)
 	if err != nil {
 		return e.failed(err)
@@ -154,8 +182,8 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	limit := e.conn.cfg.MaxResultBytes
 	var c content
 	res = Result{Outcome: OutcomeOK}
-	if c.read(raw) {
-		res = failure(OutcomeToolError, name+" failed: ")
+	if e.tool.read(&c, raw) {
+		res = failure(OutcomeToolError, e.Name+" failed: ")
 	} else {
 		e.checkOutput(raw)
 	}
@@ -172,7 +200,7 @@ func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, err
 	if c == nil {
 		return nil, &callError{OutcomeUnavailable, fmt.Sprintf("MCP server %q is not configured any more.", e.Server)}
 	}
-	c.waitFirst(ctx, c.cfg.ConnectTimeout) // replaced by a reload: this is no part of the tool's own time
+	c.waitFor(ctx, c.first, c.cfg.ConnectTimeout) // replaced by a reload: this is no part of the tool's own time
 	return c.call(ctx, e.request(args))
 }
 

@@ -58,12 +58,31 @@ func (e *entry) request(args json.RawMessage) *request {
 	return &request{
 		as: e.Name, name: e.tool.name, readOnly: e.tool.readOnly, repeatable: e.tool.repeatable,
 		send: func(ctx context.Context, s *session, meta sdk.Meta, given answers) (any, error) {
-			return s.cs.CallTool(ctx, &sdk.CallToolParams{
-				Meta: meta, Name: e.tool.name, Arguments: args,
-				InputResponses: given.responses, RequestState: given.state,
-			})
+			return e.tool.send(ctx, s, args, meta, given)
 		},
 	}
+}
+
+// send sends the request that a call is. Calls of tools go through the SDK, which puts
+// some of their arguments into headers; reads go past its cache, which has no bound.
+func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta sdk.Meta, given answers) (any, error) {
+	switch t.kind {
+	case KindResource, KindTemplate:
+		uri, err := t.address(args)
+		if err != nil {
+			return nil, err
+		}
+		return s.request(ctx, "resources/read", &sdk.ReadResourceParams{
+			Meta: meta, URI: uri, InputResponses: given.responses, RequestState: given.state,
+		})
+	case KindPrompt:
+		return s.request(ctx, "prompts/get", &sdk.GetPromptParams{
+			Meta: meta, Name: t.name, Arguments: promptArguments(args), InputResponses: given.responses, RequestState: given.state,
+		})
+	}
+	return s.cs.CallTool(ctx, &sdk.CallToolParams{
+		Meta: meta, Name: t.name, Arguments: args, InputResponses: given.responses, RequestState: given.state,
+	})
 }
 
 // call runs a request and returns the raw JSON of its result.
@@ -198,7 +217,10 @@ func (c *conn) describe(run *running, got answer, err error) error {
 	cause := context.Cause(run.ctx)
 	var already *callError
 	var unsigned *credential.Error
-	const unknown = "It may or may not have taken effect."
+	unknown := " It may or may not have taken effect."
+	if run.what.readOnly {
+		unknown = ""
+	}
 	const late = "did not answer in time and was cancelled"
 	switch {
 	case errors.As(err, &already):
@@ -207,28 +229,28 @@ func (c *conn) describe(run *running, got answer, err error) error {
 		return &callError{OutcomeUnavailable, fmt.Sprintf("%s was not called: %s.", as, outward(err))}
 	// Before the server's error, which may be its answer to the cancellation.
 	case errors.Is(cause, errQuiet):
-		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: it showed no progress for %v (tool_timeout). %s", as, late, c.cfg.ToolTimeout, unknown)}
+		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: it showed no progress for %v (tool_timeout).%s", as, late, c.cfg.ToolTimeout, unknown)}
 	case errors.Is(cause, errWhole):
-		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: it still ran after %v, the longest that a call may take (tool_timeout_max). %s", as, late, c.cfg.ToolTimeoutMax, unknown)}
+		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: it still ran after %v, the longest that a call may take (tool_timeout_max).%s", as, late, c.cfg.ToolTimeoutMax, unknown)}
 	case errors.Is(cause, context.DeadlineExceeded):
-		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: the time of the whole request was over. %s", as, late, unknown)}
+		return &callError{OutcomeTimeout, fmt.Sprintf("%s %s: the time of the whole request was over.%s", as, late, unknown)}
 	case cause != nil:
-		return &callError{OutcomeCancelled, fmt.Sprintf("%s was cancelled. %s", as, unknown)}
+		return &callError{OutcomeCancelled, fmt.Sprintf("%s was cancelled.%s", as, unknown)}
 	case got.rpc != nil && got.rpc.Code == sdk.CodeURLElicitationRequired:
 		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: %s", as, needsPerson("opening a web page", ""))}
 	case got.rpc != nil:
 		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: server error: %s (code %d)",
 			as, cutText(got.rpc.Message, maxErrorText), got.rpc.Code)}
 	case got.odd != "":
-		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s. %s", as, got.odd, unknown)}
+		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s.%s", as, got.odd, unknown)}
 	case got.status != 0:
 		text := fmt.Sprintf("%s failed: MCP server %q answered with %v.", as, c.cfg.Name, &statusError{code: got.status})
 		// RFC 9110, 15.6: a 5xx is a server that failed, or a gateway that did not
 		// hear from it, not a request that was refused.
-		if got.status >= 500 && !run.what.readOnly {
-			text += " " + unknown
+		if got.status >= 500 {
+			text += unknown
 		}
 		return &callError{OutcomeFailed, text}
 	}
-	return &callError{OutcomeFailed, fmt.Sprintf("%s failed: the connection to MCP server %q broke during the call. %s", as, c.cfg.Name, unknown)}
+	return &callError{OutcomeFailed, fmt.Sprintf("%s failed: the connection to MCP server %q broke during the call.%s", as, c.cfg.Name, unknown)}
 }

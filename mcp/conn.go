@@ -72,7 +72,9 @@ type conn struct {
 
 	born    time.Time
 	first   chan struct{} // closed after the first attempt
-	changed chan struct{} // the server says that its tools changed
+	whole   chan struct{} // closed when that has listed resources and prompts too
+	changed chan struct{} // there is something in news
+	news    atomic.Uint32 // the lists that the server says have changed, a bit each
 	suspect chan struct{} // something failed: check now
 	current atomic.Pointer[state]
 	everUp  atomic.Bool
@@ -90,6 +92,7 @@ func newConn(h *Host, s *server, who caller) *conn {
 		log:     h.opts.Log.With("server", cfg.Name),
 		born:    time.Now(),
 		first:   make(chan struct{}),
+		whole:   make(chan struct{}),
 		changed: make(chan struct{}, 1),
 		suspect: make(chan struct{}, 1),
 	}
@@ -104,6 +107,12 @@ func newConn(h *Host, s *server, who caller) *conn {
 }
 
 func (c *conn) touch() { c.used.Store(time.Now().UnixNano()) }
+
+// announce notes that the server says that a list has changed.
+func (c *conn) announce(l list) {
+	c.news.Or(1 << l)
+	nudge(c.changed)
+}
 
 // nudge leaves a token that the supervisor will find; one waiting token is enough.
 func nudge(ch chan struct{}) {
@@ -136,11 +145,13 @@ func (c *conn) run() {
 	var wait backoff
 	var last *catalog
 	firstOver := sync.OnceFunc(func() { close(c.first) })
+	wholeOver := sync.OnceFunc(func() { close(c.whole) })
 	for c.ctx.Err() == nil {
 		s, cat, err := c.open(last)
 		if err != nil {
 			c.lost(err)
 			firstOver()
+			wholeOver()
 			c.sleep(wait.next(isRefused(err)))
 			continue
 		}
@@ -148,8 +159,8 @@ func (c *conn) run() {
 		c.everUp.Store(true)
 		c.publish(state{phase: phaseConnected, session: s, catalog: cat})
 		firstOver()
-		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.tools))
-		last, err = c.serve(s, cat)
+		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.lists[listTools]))
+		last, err = c.serve(s, cat, wholeOver)
 		wait.lived(s.age())
 		delay := wait.next(false)
 		if delay <= backoffFirst && c.ctx.Err() == nil {
@@ -186,28 +197,19 @@ func (c *conn) sleep(d time.Duration) {
 	}
 }
 
-// waitFirst waits until the first attempt to connect is over, at most until it
-// has taken limit or its ConnectTimeout.
-func (c *conn) waitFirst(ctx context.Context, limit time.Duration) {
-	if c.firstOver() {
+// waitFor waits until c.first or c.whole is closed, at most until limit or the
+// ConnectTimeout after the connection was born.
+func (c *conn) waitFor(ctx context.Context, over <-chan struct{}, limit time.Duration) {
+	if isClosed(over) {
 		return
 	}
 	timer := time.NewTimer(time.Until(c.born.Add(min(limit, c.cfg.ConnectTimeout))))
 	defer timer.Stop()
 	select {
-	case <-c.first:
+	case <-over:
 	case <-c.ctx.Done():
 	case <-ctx.Done():
 	case <-timer.C:
-	}
-}
-
-func (c *conn) firstOver() bool {
-	select {
-	case <-c.first:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -217,8 +219,9 @@ func (c *conn) status() ServerStatus {
 	if st.session != nil {
 		status.ProtocolVersion = st.session.version()
 	}
-	if st.catalog != nil {
-		status.Tools = len(st.catalog.tools)
+	if cat := st.catalog; cat != nil {
+		status.Tools, status.Resources, status.ResourceTemplates = cat.count(KindTool), cat.count(KindResource), cat.count(KindTemplate)
+		status.Prompts, status.SystemPrompts = cat.count(KindPrompt), cat.count(KindSystemPrompt)
 	}
 	if st.err != nil {
 		status.Error = st.err.Error()

@@ -39,7 +39,8 @@ func (c *conn) firstWay() way {
 }
 
 // open connects and lists the tools. known is the catalog of the session before,
-// which stays if nothing in it changed.
+// which stays if nothing in it changed. What takes longer to list than tools, or
+// fails, must not cost these: the supervisor does it.
 func (c *conn) open(known *catalog) (*session, *catalog, error) {
 	s, err := c.reach()
 	if err != nil {
@@ -47,12 +48,17 @@ func (c *conn) open(known *catalog) (*session, *catalog, error) {
 	}
 	ctx, cancel := context.WithDeadlineCause(c.ctx, s.opened.Add(c.cfg.ConnectTimeout), errConnectTimeout)
 	defer cancel()
-	cat, err := s.list(ctx, c.cfg, known, false, c.log)
+	cat, err := c.listTools(ctx, s, known, false)
 	if err != nil {
 		err = plainError(ctx, s.tr, fmt.Errorf("listing tools: %w", err))
 		s.kill(err)
 		c.host.group.Go(func() { s.close(0) })
 		return nil, nil, err
+	}
+	for l := range listCount {
+		if !s.offers(l) {
+			cat = cat.with(l, nil)
+		}
 	}
 	return s, cat, nil
 }
@@ -131,12 +137,12 @@ func (c *conn) dial(by way) (*session, error) {
 	}
 	impl := &sdk.Implementation{Name: "mcp-via-llm", Version: c.host.opts.Version}
 	client := sdk.NewClient(impl, &sdk.ClientOptions{
-		Logger:         c.log,
-		Capabilities:   c.cfg.capabilities(),
-		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			nudge(c.changed)
-		},
+		Logger:                     c.log,
+		Capabilities:               c.cfg.capabilities(),
+		MultiRoundTrip:             &sdk.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { c.announce(listTools) },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { c.announce(listResources) },
+		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { c.announce(listPrompts) },
 	})
 	client.AddSendingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		s.send = next

@@ -26,11 +26,10 @@ func ruleNames(injected string, o origin) []string {
 // [Binding.Call] would refuse: there is no such tool (then the tool is empty), or
 // the arguments do not fit.
 func (b *Binding) Resolve(name, arguments string) (Tool, json.RawMessage, error) {
-	i, ok := b.byName[name]
-	if !ok {
+	e, arguments := b.target(name, arguments)
+	if e == nil {
 		return Tool{}, nil, &callError{OutcomeUnknownTool, "there is no such tool"}
 	}
-	e := b.entries[i]
 	args, err := e.tool.arguments(arguments)
 	return e.Tool, args, err
 }

@@ -27,7 +27,7 @@ func TestFilter(t *testing.T) {
 	other := ask(only{"kb__other"})
 	b := other.Bind(nil)
 	if got := injected(b); !slices.Equal(got, []string{"kb__other"}) || len(other.Omitted()) != 0 {
-		t.Errorf("got %q, omitted %q", got, other.Omitted())
+		t.Errorf("got %q, omitted %v", got, other.Omitted())
 	}
 	if res := b.Call(t.Context(), "kb__notion_search", "{}"); res.Outcome != OutcomeUnknownTool || b.Has("kb__notion_search") || b.Suggest("kb__notion_searc") != nil {
 		t.Errorf("a tool that is left out: %+v", res)
@@ -43,7 +43,7 @@ func TestFilter(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if ts := ask(only{"kb__notion_search"}); len(ts.Omitted()) != 1 {
-		t.Errorf("both tools want that name, and one has no room: %q", ts.Omitted())
+		t.Errorf("both tools want that name, and one has no room: %v", ts.Omitted())
 	}
 }
 
@@ -52,7 +52,7 @@ func TestRuleNamesStay(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, named(t, "kb", "read"))
 	b := toolsOf(t, h, "kb").Bind([]string{"kb__read"})
-	tool := b.list()[0]
+	tool := offers(b.entries)[0]
 	if tool.Name == "kb__read" || !slices.Equal(tool.RuleNames, []string{"kb__read"}) {
 		t.Errorf("%+v", tool)
 	}

@@ -246,12 +246,18 @@ func (h *Host) Close() error {
 
 // ServerStatus tells how the connection to one server is.
 type ServerStatus struct {
-	Name            string    `json:"name"`
-	State           string    `json:"state"` // connecting, connected, reconnecting, unavailable
-	ProtocolVersion string    `json:"protocol_version,omitempty"`
-	Tools           int       `json:"tools"`
-	Error           string    `json:"error,omitempty"` // why it is not connected
-	Since           time.Time `json:"since"`           // when this state began
+	Name            string `json:"name"`
+	State           string `json:"state"` // connecting, connected, reconnecting, unavailable
+	ProtocolVersion string `json:"protocol_version,omitempty"`
+	// How much it offers. SystemPrompts are those whose text is injected, Prompts
+	// those that are functions.
+	Tools             int       `json:"tools"`
+	Resources         int       `json:"resources"`
+	ResourceTemplates int       `json:"resource_templates"`
+	Prompts           int       `json:"prompts"`
+	SystemPrompts     int       `json:"system_prompts"`
+	Error             string    `json:"error,omitempty"` // why it is not connected
+	Since             time.Time `json:"since"`           // when this state began
 	// Forwarded counts the extra connections that belong to one caller each.
 	Forwarded int `json:"forwarded,omitempty"`
 }
@@ -280,7 +286,7 @@ func (h *Host) Settle(ctx context.Context) {
 	}
 	h.mu.RUnlock()
 	for _, c := range conns {
-		c.waitFirst(ctx, c.cfg.ConnectTimeout)
+		c.waitFor(ctx, c.whole, c.cfg.ConnectTimeout)
 	}
 }
 
@@ -296,6 +302,6 @@ func (h *Host) Ready() bool {
 			return false
 		}
 		perCaller := len(s.cfg.ForwardHeaders) > 0 || s.cfg.Auth.PerCaller()
-		return !perCaller || !s.plain.firstOver()
+		return !perCaller || !isClosed(s.plain.first)
 	})
 }

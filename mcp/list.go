@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -17,103 +14,127 @@ import (
 const (
 	// Servers exist that always send a cursor: listing must end.
 	maxPages = 100
-	maxTools = 2000
+	maxTools = 2000 // and as many resources, templates and prompts
+	// maxListBytes bounds what is kept of one list.
+	maxListBytes = maxMessage
 
-	// refreshInterval is the longest time between two looks at the list: some
+	// refreshInterval is the longest time between two looks at the tools: some
 	// servers never announce changes, and an HTTP server that went away while
-	// idle is noticed in no other way. A shorter ttlMs shortens it.
+	// idle is noticed in no other way. A shorter ttlMs shortens it. The other
+	// lists are looked at as often, unless a ttlMs says that they stay for longer.
 	refreshInterval = time.Minute
 	refreshMin      = 5 * time.Second
+	refreshMax      = time.Hour
 )
 
 // errParams ends a session whose tools bind arguments to HTTP headers and have
 // changed: the SDK takes the bindings from its own list, which may be stale.
 var errParams = errors.New("header bindings of the tools changed")
 
-// catalog is what one server offers; immutable.
-type catalog struct {
-	tools []*tool // in the order of the server
-	ttl   time.Duration
+// listing is one of the requests that list what a server offers.
+type listing struct {
+	method string
+	kinds  []string                       // of what it lists
+	member string                         // of the result, with the items
+	id     string                         // member of an item that no other has
+	params func(cursor string) sdk.Params // nil: the SDK lists, see session.toolsPage
+	build  func(gjson.Result, *slog.Logger) (*tool, error)
 }
 
-// page is one raw page of tools/list.
+var (
+	toolListing = listing{"tools/list", []string{KindTool}, "tools", "name", nil, newTool}
+
+	resourceListing = listing{"resources/list", []string{KindResource}, "resources", "uri",
+		func(cursor string) sdk.Params { return &sdk.ListResourcesParams{Cursor: cursor} }, newResource}
+
+	templateListing = listing{"resources/templates/list", []string{KindTemplate}, "resourceTemplates", "uriTemplate",
+		func(cursor string) sdk.Params { return &sdk.ListResourceTemplatesParams{Cursor: cursor} }, newTemplate}
+
+	promptListing = listing{"prompts/list", []string{KindPrompt, KindSystemPrompt}, "prompts", "name",
+		func(cursor string) sdk.Params { return &sdk.ListPromptsParams{Cursor: cursor} }, newPrompt}
+)
+
+// page is one raw page of a list.
 type page struct {
 	result gjson.Result
 	valid  map[string]bool // names that passed the SDK's checks, nil if unknown
+	cached bool            // it is an answer to an earlier request
 }
 
-// list reads all pages of tools/list. If nothing differs from the known catalog,
-// that one is returned, so that all that was derived from it stays. past says to
-// go past the SDK's cache, which may hold a list that was on its way when a
-// change was announced. If every page came from that cache, the server is asked
-// for a sign of life.
-func (s *session) list(ctx context.Context, cfg *Server, known *catalog, past bool, log *slog.Logger) (*catalog, error) {
-	cat := &catalog{ttl: refreshInterval}
-	seen := map[string]bool{}
-	names := map[string]bool{}
-	asked := false
+// walk reads all pages of a list. It returns what is in them, how long the server
+// says that it stays so (0: it does not say), and whether the server was asked.
+func (s *session) walk(ctx context.Context, of listing, c *conn, known []*tool, past bool) (items []*tool, ttl time.Duration, asked bool, err error) {
+	log := c.log.With("list", of.method)
+	into := collector{of: of, cfg: c.cfg, log: log, known: map[string]*tool{}, seen: map[string]bool{}}
+	for _, t := range known {
+		into.known[t.raw] = t
+	}
+	cursors := map[string]bool{}
 	for cursor, pages := "", 1; ; pages++ {
-		p, fresh, err := s.page(ctx, cursor, past)
+		p, err := s.page(ctx, of, cursor, past)
 		if err != nil {
-			return nil, err
+			return nil, 0, asked, err
 		}
-		asked = asked || fresh
-		cat.add(p, cfg, known, names, log)
-		if ms := p.result.Get("ttlMs").Float(); ms > 0 && ms < refreshInterval.Seconds()*1000 {
-			cat.ttl = min(cat.ttl, max(refreshMin, time.Duration(ms)*time.Millisecond))
+		asked = asked || !p.cached
+		into.add(p)
+		if ms := p.result.Get("ttlMs").Float(); ms > 0 {
+			d := max(refreshMin, time.Duration(min(ms, float64(refreshMax/time.Millisecond)))*time.Millisecond)
+			if ttl == 0 || d < ttl {
+				ttl = d
+			}
 		}
-		seen[cursor] = true
+		cursors[cursor] = true
 		cursor = p.result.Get("nextCursor").String()
 		if cursor == "" {
 			break
 		}
-		if seen[cursor] || pages == maxPages || len(cat.tools) > maxTools {
-			log.Warn("tools/list does not end; using what came", "repeated_cursor", seen[cursor], "pages", pages, "tools", len(cat.tools))
+		if cursors[cursor] || pages == maxPages || len(into.items) > maxTools || into.bytes > maxListBytes {
+			log.Warn("the list does not end; using what came", "repeated_cursor", cursors[cursor], "pages", pages, "items", len(into.items))
 			break
 		}
 	}
-	cat.tools = cat.tools[:min(len(cat.tools), maxTools)]
-	if !asked {
-		if err := s.ping(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if known != nil && known.ttl == cat.ttl && slices.Equal(known.tools, cat.tools) {
-		return known, nil
-	}
-	return cat, nil
+	return into.items[:min(len(into.items), maxTools)], ttl, asked, nil
 }
 
-// page reads one page, and reports whether it came from the server.
-func (s *session) page(ctx context.Context, cursor string, past bool) (p page, fresh bool, err error) {
+// page reads one page.
+func (s *session) page(ctx context.Context, of listing, cursor string, past bool) (page, error) {
+	if of.params == nil {
+		return s.toolsPage(ctx, cursor, past)
+	}
+	got, err := s.ask(ctx, of.method, of.params(cursor))
+	if err := got.failure(err); err != nil {
+		return page{}, err
+	}
+	return page{result: gjson.ParseBytes(got.result)}, nil
+}
+
+// toolsPage reads one page of tools/list, through the SDK: a call takes from its
+// list which arguments go out as headers too. past says to go past the SDK's cache,
+// which may hold a list that was on its way when a change was announced.
+func (s *session) toolsPage(ctx context.Context, cursor string, past bool) (p page, err error) {
 	ctx, cp := withCapture(ctx)
-	past = past && s.meta != nil
 	var listed *sdk.ListToolsResult
-	if past {
-		err = s.request(ctx, "tools/list", &sdk.ListToolsParams{Cursor: cursor})
+	if past && s.meta != nil {
+		_, err = s.request(ctx, toolListing.method, &sdk.ListToolsParams{Cursor: cursor})
 	} else {
 		listed, err = s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 	}
 	got := cp.answer()
-	switch {
-	case got.rpc != nil:
-		if caps := s.cs.InitializeResult().Capabilities; caps != nil && caps.Tools == nil && cursor == "" {
-			return page{}, true, nil // it has none, as it said
+	if got.rpc != nil && cursor == "" {
+		if caps := s.cs.InitializeResult().Capabilities; caps != nil && caps.Tools == nil {
+			return page{}, nil // it has none, as it said
 		}
-		return page{}, true, got.rpc
-	case got.lost:
-		return page{}, true, errSessionLost
-	case got.status != 0:
-		return page{}, true, &statusError{code: got.status}
-	case got.odd != "":
-		return page{}, true, errNotMCP
-	case got.result == nil && err != nil:
-		return page{}, true, err
-	case got.result == nil:
-		if p, ok := s.pages[cursor]; ok {
-			return p, false, nil
+	}
+	if err := got.failure(err); err != nil {
+		return page{}, err
+	}
+	if got.result == nil {
+		p, known := s.pages[cursor]
+		if !known {
+			return page{}, errNotMCP
 		}
-		return page{}, true, errNotMCP
+		p.cached = true
+		return p, nil
 	}
 	p.result = gjson.ParseBytes(got.result)
 	if listed != nil { // else the SDK could not decode something in it; we may
@@ -123,65 +144,24 @@ func (s *session) page(ctx context.Context, cursor string, past bool) (p page, f
 		}
 	}
 	s.pages[cursor] = p
-	return p, true, nil
+	return p, nil
 }
 
-// add takes the usable tools of a page. A tool that did not change since the
-// known catalog is taken from there, with its compiled schemas.
-func (cat *catalog) add(p page, cfg *Server, known *catalog, names map[string]bool, log *slog.Logger) {
-	for _, raw := range p.result.Get("tools").Array() {
-		name := raw.Get("name").String()
-		switch {
-		case name == "" || p.valid != nil && !p.valid[name]:
-			continue // the SDK has logged why
-		case names[name]:
-			log.Warn("tool listed twice; using the first", "tool", name)
-			continue
-		case !allowed(cfg, name):
-			continue
-		}
-		t := known.unchanged(name, raw.Raw)
-		if t == nil {
-			var err error
-			if t, err = newTool(raw, log); err != nil {
-				log.Warn("tool left out", "tool", name, "error", err)
-				continue
-			}
-			if cfg.DistrustAnnotations {
-				t.readOnly, t.repeatable = false, false
-			}
-		}
-		names[name] = true
-		cat.tools = append(cat.tools, t)
-	}
-}
-
-// bindsHeaders reports whether a tool has an argument that goes out as a header
-// too (2026-07-28, "Mcp-Param-{Name}").
-func (cat *catalog) bindsHeaders() bool {
-	return slices.ContainsFunc(cat.tools, func(t *tool) bool { return strings.Contains(t.raw, "x-mcp-header") })
-}
-
-func (cat *catalog) unchanged(name, raw string) *tool {
-	if cat == nil {
-		return nil
-	}
-	for _, t := range cat.tools {
-		if t.name == name && t.raw == raw {
-			return t
-		}
+// failure is why a request has no result, if it has none.
+func (a answer) failure(err error) error {
+	switch {
+	case a.rpc != nil:
+		return a.rpc
+	case a.lost:
+		return errSessionLost
+	case a.status != 0:
+		return &statusError{code: a.status}
+	case a.odd != "":
+		return errNotMCP
+	case a.result == nil:
+		return err
 	}
 	return nil
-}
-
-// allowed applies the globs of the configuration. A glob that is malformed
-// matches nothing.
-func allowed(cfg *Server, name string) bool {
-	matches := func(glob string) bool {
-		ok, _ := path.Match(glob, name)
-		return ok
-	}
-	return (len(cfg.Allow) == 0 || slices.ContainsFunc(cfg.Allow, matches)) && !slices.ContainsFunc(cfg.Deny, matches)
 }
 
 // isRPC reports whether the server itself answered with an error: it is alive.

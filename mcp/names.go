@@ -30,8 +30,11 @@ type origin struct {
 }
 
 func (o origin) full() string {
-	if o.prefix != "" {
+	switch {
+	case o.prefix != "":
 		return o.prefix + "__" + o.server + "__" + o.tool
+	case o.server == "": // one of the host's own, see budget.go
+		return o.tool
 	}
 	return o.server + "__" + o.tool
 }

@@ -45,7 +45,9 @@ func TestInjectedNames(t *testing.T) {
 func origins() *rapid.Generator[[]origin] {
 	server := rapid.OneOf(rapid.SampledFrom([]string{"a", "a__b", "a_", "knowledge base", "é"}), rapid.StringMatching(`[A-Za-z].{0,80}`))
 	name := rapid.OneOf(rapid.SampledFrom([]string{"b__c", "c", "x.y", "x_y", "x y", "_"}), rapid.String())
-	one := rapid.Custom(func(t *rapid.T) origin { return origin{server: "s" + server.Draw(t, "server"), tool: name.Draw(t, "tool")} })
+	one := rapid.Custom(func(t *rapid.T) origin {
+		return origin{server: "s" + server.Draw(t, "server"), tool: name.Draw(t, "tool")}
+	})
 	return rapid.SliceOfNDistinct(one, 0, 40, func(o origin) origin { return o })
 }
 

@@ -1,9 +1,7 @@
 package mcp
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +11,19 @@ import (
 
 // noOutput stands for an empty result: providers refuse an empty tool message.
 const noOutput = "(no output)"
+
+// read takes in a raw result, and reports whether it is an error.
+func (t *tool) read(c *content, raw []byte) (isError bool) {
+	switch t.kind {
+	case KindResource, KindTemplate:
+		c.contents(raw)
+		return false
+	case KindPrompt:
+		c.messages(raw, true)
+		return false
+	}
+	return c.read(raw)
+}
 
 // read takes in a raw tools/call result, and reports whether it is an error. Text
 // comes from content; from structuredContent only if content has nothing usable,
@@ -68,7 +79,7 @@ func (c *content) resource(resource gjson.Result) string {
 // it is treated as one: some servers put all of a result there.
 func (c *content) structured(b *strings.Builder, value gjson.Result) {
 	if kind := value.Get("type").String(); value.IsObject() && (kind == "image" || kind == "audio") && value.Get("data").Type == gjson.String {
-		b.WriteString(quoted(c.block(value)))
+		b.WriteString(encode(c.block(value)))
 		return
 	}
 	if !value.IsObject() && !value.IsArray() {
@@ -90,15 +101,6 @@ func (c *content) structured(b *strings.Builder, value gjson.Result) {
 		return true
 	})
 	b.WriteByte(value.Raw[len(value.Raw)-1])
-}
-
-// quoted is a string as JSON that leaves <, > and & as they are.
-func quoted(s string) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string always encodes
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // capText bounds a text to limit bytes. Beginning and end stay, whole runes, with

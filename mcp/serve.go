@@ -23,71 +23,134 @@ const (
 var errDeaf = errors.New("the stream of notifications ended")
 
 // serve keeps the catalog of a session fresh until the session is dead or the
-// connection is ended. It returns the last catalog and why it ended.
-func (c *conn) serve(s *session, cat *catalog) (*catalog, error) {
-	k := keeper{conn: c, session: s, catalog: cat, quiet: quietFirst, refreshed: time.Now()}
-	next := time.NewTimer(cat.ttl)
-	defer next.Stop()
+// connection is ended. It returns the last catalog and why it ended. It calls
+// whole when everything was listed once, whether or not that succeeded.
+func (c *conn) serve(s *session, cat *catalog, whole func()) (*catalog, error) {
+	defer whole()
+	k := &keeper{conn: c, session: s, catalog: cat, results: make(chan listed, listCount)}
+	var end context.CancelFunc
+	k.ctx, end = context.WithCancel(c.ctx)
+	defer end()
+	k.begin()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		if k.first == 0 {
+			whole()
+		}
+		timer.Reset(time.Until(k.due()))
 		select {
 		case <-s.dead:
 			return k.catalog, s.cause
 		case <-c.ctx.Done():
 			return k.catalog, errEnded
 		case <-c.changed:
-			// One refresh at a time, the next not before the pause that counts
-			// from the end of the last; a token left meanwhile is not lost.
-			k.pause(max(debounce, time.Until(k.refreshed.Add(k.quiet))))
-			k.refresh(true)
+			k.announced(c.news.Swap(0))
 		case <-c.suspect:
-			k.refresh(false)
-		case <-next.C:
-			k.refresh(false)
+			k.refreshTools(false)
+		case l := <-k.results:
+			k.take(l)
+		case <-timer.C:
+			k.refreshDue()
 		}
 		if s.deaf.Load() && s.age() >= settled {
 			s.kill(errDeaf) // not earlier: some servers end the stream at once
 		}
-		if k.doubts > 0 {
-			next.Reset(recheck)
-		} else {
-			next.Reset(k.catalog.ttl)
+	}
+}
+
+// keeper is what serve knows about the freshness of one session. Tools are listed
+// by the supervisor itself, since that also shows whether the server is alive; the
+// other lists beside it, since they must not hold it up.
+type keeper struct {
+	conn    *conn
+	session *session
+	ctx     context.Context // ends with the session
+	catalog *catalog
+	lists   [listCount]freshness
+	results chan listed // of resources and prompts
+	first   int         // how many of them were never here
+	doubts  int         // failed looks at the tools in a row
+}
+
+// freshness is what is known of one list. At most one refresh of it runs, and one
+// waits.
+type freshness struct {
+	due       time.Time // when to list next; zero: never
+	announced bool      // because the server says that it changed
+	running   bool
+	known     bool          // it was listed before
+	refreshed time.Time     // end of the last refresh
+	quiet     time.Duration // least pause before the next that a notification asks for
+	complaint string        // what is in the log about it
+}
+
+func (k *keeper) begin() {
+	for l := range k.lists {
+		k.lists[l].quiet, k.lists[l].refreshed = quietFirst, time.Now()
+	}
+	k.lists[listTools].due = time.Now().Add(k.session.toolsTTL)
+	for l := listTools + 1; l < listCount; l++ {
+		if k.session.offers(l) {
+			k.first++
+			k.refreshOther(l, true)
 		}
 	}
 }
 
-// keeper is what serve knows about the freshness of one session.
-type keeper struct {
-	conn      *conn
-	session   *session
-	catalog   *catalog
-	refreshed time.Time     // end of the last refresh
-	quiet     time.Duration // least pause before the next that a notification asks for
-	doubts    int           // failed looks in a row
+// due is when the next list is to be read.
+func (k *keeper) due() time.Time {
+	next := time.Now().Add(refreshMax)
+	for _, f := range k.lists {
+		if !f.running && !f.due.IsZero() && f.due.Before(next) {
+			next = f.due
+		}
+	}
+	return next
 }
 
-func (k *keeper) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-k.session.dead:
-	case <-k.conn.ctx.Done():
+// announced takes note of lists that the server says have changed. The next refresh
+// is not before the pause that counts from the end of the last.
+func (k *keeper) announced(lists uint32) {
+	for l := range listCount {
+		f := &k.lists[l]
+		if lists&(1<<l) == 0 || f.announced || !k.session.offers(l) {
+			continue
+		}
+		f.announced = true
+		f.due = time.Now().Add(max(debounce, time.Until(f.refreshed.Add(f.quiet))))
 	}
 }
 
-// refresh lists the tools again, which also shows whether the server is alive.
-func (k *keeper) refresh(announced bool) {
-	c, s := k.conn, k.session
+func (k *keeper) refreshDue() {
+	for l := range listCount {
+		f := &k.lists[l]
+		if f.running || f.due.IsZero() || time.Now().Before(f.due) {
+			continue
+		}
+		announced := f.announced
+		f.announced = false
+		if l == listTools {
+			k.refreshTools(announced)
+		} else {
+			k.refreshOther(l, announced)
+		}
+	}
+}
+
+// refreshTools lists the tools again, which also shows whether the server is alive.
+func (k *keeper) refreshTools(announced bool) {
+	c, s, f := k.conn, k.session, &k.lists[listTools]
 	ctx, cancel := c.attempt()
 	defer cancel()
-	cat, err := s.list(ctx, c.cfg, k.catalog, announced, c.log)
-	k.refreshed = time.Now()
+	cat, err := c.listTools(ctx, s, k.catalog, announced)
+	f.refreshed = time.Now()
 	switch {
-	case err == nil && announced && s.meta != nil && cat != k.catalog && cat.bindsHeaders():
+	case err == nil && announced && s.meta != nil && cat != k.catalog && bindsHeaders(cat.lists[listTools]):
 		s.kill(errParams)
 	case err == nil:
 		k.doubts = 0
-		k.replace(cat, announced)
+		k.replace(listTools, cat, announced)
 	case isRPC(err) && namesSession(err.Error()):
 		s.kill(errSessionLost)
 	case isRPC(err):
@@ -101,20 +164,58 @@ func (k *keeper) refresh(announced bool) {
 			s.kill(plainError(ctx, s.tr, err))
 		}
 	}
+	if k.doubts > 0 {
+		f.due = f.refreshed.Add(recheck)
+	} else if !f.announced { // else this was for another reason
+		f.due = f.refreshed.Add(s.toolsTTL)
+	}
 }
 
-func (k *keeper) replace(cat *catalog, announced bool) {
-	same := cat == k.catalog
+// refreshOther begins to list resources or prompts; take gets what comes of it.
+func (k *keeper) refreshOther(l list, announced bool) {
+	k.lists[l].running = true
+	known := k.catalog.items(l)
+	k.conn.host.group.Go(func() { k.results <- k.conn.listOthers(k.ctx, k.session, l, known, announced) })
+}
+
+func (k *keeper) take(l listed) {
+	f := &k.lists[l.list]
+	if !f.known {
+		k.first--
+	}
+	f.running, f.known, f.refreshed = false, true, time.Now()
+	k.replace(l.list, k.catalog.with(l.list, l.items), l.announced)
+	complaint := ""
+	if l.err != nil {
+		complaint = l.err.Error()
+	}
+	if complaint != "" && complaint != f.complaint {
+		k.conn.log.Warn("mcp "+l.list.String()+" could not all be listed or fetched; the rest is in use", "error", complaint)
+	}
+	f.complaint = complaint
 	switch {
-	case !same:
-		k.quiet = quietFirst
-		k.conn.log.Info("mcp tools changed", "tools", len(cat.tools))
+	case f.announced: // meanwhile
+		f.due = f.refreshed.Add(max(debounce, f.quiet))
+	case l.err == nil && l.ttl > 0:
+		f.due = f.refreshed.Add(l.ttl)
+	default:
+		f.due = f.refreshed.Add(refreshInterval)
+	}
+}
+
+// replace publishes a catalog with another list, if it differs.
+func (k *keeper) replace(l list, cat *catalog, announced bool) {
+	f := &k.lists[l]
+	switch {
+	case cat != k.catalog:
+		f.quiet = quietFirst
+		k.conn.log.Info("mcp "+l.String()+" changed", l.String(), len(cat.lists[l]))
 		k.catalog = cat
 		k.conn.publish(state{phase: phaseConnected, session: k.session, catalog: cat})
 	case announced:
-		k.quiet = min(2*k.quiet, quietLimit)
+		f.quiet = min(2*f.quiet, quietLimit)
 	default:
-		k.quiet = quietFirst
+		f.quiet = quietFirst
 	}
 }
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"sync"
@@ -62,6 +63,8 @@ type session struct {
 	// pages holds the raw result of each page of tools/list by cursor, because
 	// the SDK answers again from its cache while the page's ttlMs lasts.
 	pages map[string]page
+	// toolsTTL is how long the tools may count as fresh.
+	toolsTTL time.Duration
 
 	dead  chan struct{}
 	once  sync.Once
@@ -151,14 +154,42 @@ func (s *session) ping(ctx context.Context) error {
 	if s.meta == nil {
 		return s.cs.Ping(ctx, nil)
 	}
-	return s.request(ctx, methodDiscover, &sdk.DiscoverParams{})
+	_, err := s.request(ctx, methodDiscover, &sdk.DiscoverParams{})
+	return err
 }
 
-// request sends a request in a 2026-07-28 session past the SDK's caches.
-func (s *session) request(ctx context.Context, method string, params sdk.Params) error {
+// request sends a request past the SDK's caches.
+func (s *session) request(ctx context.Context, method string, params sdk.Params) (sdk.Result, error) {
 	if params.GetMeta() == nil {
 		params.SetMeta(maps.Clone(s.meta))
 	}
-	_, err := s.send(ctx, method, &sdk.ClientRequest[sdk.Params]{Session: s.cs, Params: params})
-	return err
+	return s.send(ctx, method, &sdk.ClientRequest[sdk.Params]{Session: s.cs, Params: params})
+}
+
+// ask sends a request past the SDK's caches. Without a result, the answer tells
+// what came instead, and err what the SDK made of it.
+func (s *session) ask(ctx context.Context, method string, params sdk.Params) (answer, error) {
+	ctx, cp := withCapture(ctx)
+	res, err := s.request(ctx, method, params)
+	got := cp.answer()
+	if got.result == nil && err == nil {
+		// The answer came on another stream than that of its request.
+		got.result, err = json.Marshal(res)
+	}
+	return got, err
+}
+
+// offers reports whether the server says that it has such a list. Tools are asked
+// for in any case, since servers exist that do not say that they have some.
+func (s *session) offers(l list) bool {
+	caps := s.cs.InitializeResult().Capabilities
+	switch {
+	case l == listTools:
+		return true
+	case caps == nil:
+		return false
+	case l == listResources:
+		return caps.Resources != nil
+	}
+	return caps.Prompts != nil
 }

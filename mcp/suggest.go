@@ -11,7 +11,7 @@ import (
 
 const maxSuggestions = 3
 
-// Suggest returns up to three names of MCP tools of this request that the model
+// Suggest returns up to three names of functions of [Binding.Has] that the model
 // may have meant, nearest first; none if no name is near.
 func (b *Binding) Suggest(name string) []string {
 	type near struct {
@@ -20,9 +20,11 @@ func (b *Binding) Suggest(name string) []string {
 	}
 	name = cutText(name, maxName) // no name is longer
 	var all []near
-	for _, e := range b.entries {
-		if d, ok := nearness(name, e.Name); ok {
-			all = append(all, near{e.Name, d})
+	for _, entries := range [][]entry{b.entries, b.omitted} {
+		for _, e := range entries {
+			if d, ok := nearness(name, e.Name); ok {
+				all = append(all, near{e.Name, d})
+			}
 		}
 	}
 	slices.SortFunc(all, func(x, y near) int {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tidwall/gjson"
+	"github.com/yosida95/uritemplate/v3"
 )
 
 const (
@@ -24,8 +25,19 @@ const (
 	emptySchema = `{"type":"object","properties":{}}`
 )
 
-// tool is one tool as its server lists it; immutable.
+// Kinds of what servers offer, see [Tool].
+const (
+	KindTool         = "tool"
+	KindResource     = "resource"          // a function that reads it
+	KindTemplate     = "resource_template" // a function that reads what its arguments name
+	KindPrompt       = "prompt"            // a function that fills it in
+	KindSystemPrompt = "system_prompt"     // no function: its text is in the leading system message
+)
+
+// tool is one tool as its server lists it, or a resource, a resource template or a
+// prompt as a function; immutable.
 type tool struct {
+	kind        string
 	name        string // the server's own
 	raw         string // the whole listing, to notice changes
 	description string
@@ -39,6 +51,10 @@ type tool struct {
 
 	input  *jsonschema.Schema // nil: arguments are not validated
 	output *jsonschema.Schema // nil: results are not validated
+
+	uri      string                // of a resource or template
+	template *uritemplate.Template // of a template
+	text     string                // of a system prompt
 }
 
 func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
@@ -47,6 +63,7 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 		return nil, fmt.Errorf("input schema of %d bytes is over the limit of %d", len(schema.Raw), maxSchema)
 	}
 	t := &tool{
+		kind:       KindTool,
 		name:       raw.Get("name").String(),
 		raw:        raw.Raw,
 		parameters: parameters(schema),
@@ -117,16 +134,14 @@ func shorten(s string) string {
 
 // function is the tool as an element of the request's tools.
 func (t *tool) function(name string) []byte {
+	return []byte(`{"type":"function","function":{"name":"` + name + `","description":` + encode(t.description) + `,"parameters":` + t.parameters + `}}`)
+}
+
+// encode is a value as JSON, in which <, > and & stay as they are.
+func encode(value any) string {
 	var b bytes.Buffer
-	b.WriteString(`{"type":"function","function":{"name":"`)
-	b.WriteString(name)
-	b.WriteString(`","description":`)
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(t.description) // a string always encodes
-	b.Truncate(b.Len() - 1)           // the encoder's newline
-	b.WriteString(`,"parameters":`)
-	b.WriteString(t.parameters)
-	b.WriteString(`}}`)
-	return b.Bytes()
+	_ = encoder.Encode(value) // strings, numbers and lists of them always encode
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }

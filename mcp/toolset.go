@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,11 +27,12 @@ type Query struct {
 	Filter Filter
 }
 
-// Tool is one tool as it is offered to the model.
+// Tool is one function as it is offered to the model, or one prompt whose text is
+// in the leading system message.
 type Tool struct {
 	Name        string `json:"name"` // injected
 	Server      string `json:"server"`
-	Kind        string `json:"kind"`     // "tool"
+	Kind        string `json:"kind"`     // one of the Kind constants
 	Original    string `json:"original"` // the server's own name
 	Description string `json:"description"`
 	Tokens      int    `json:"tokens"`    // estimate of what JSON costs: four bytes a token
@@ -42,12 +44,13 @@ type Tool struct {
 	JSON      json.RawMessage `json:"-"` // the element of the request's tools
 }
 
-// entry is a tool of a toolset with what runs it.
+// entry is a function of a toolset with what runs it.
 type entry struct {
 	Tool
-	tool  *tool
-	conn  *conn
-	place int // of its server in the query
+	tool   *tool
+	origin origin
+	conn   *conn // nil for the two of budget.go
+	place  int   // of its server in the query
 }
 
 // Toolset is what some servers offer now, under injected names. It is immutable,
@@ -57,9 +60,14 @@ type Toolset struct {
 	entries     []entry // by server, then by name
 	unavailable []string
 	maxTools    int
-	system      string   // texts of prompts
+	prompts     []Tool // whose texts are in system
+	system      string
 	plain       *Binding // for a request without functions of its own
 	from        []*catalog
+
+	mu    sync.Mutex
+	bound map[string]*Binding // by the names that are taken
+	index func() *searchIndex // of all entries, made when it is first needed
 }
 
 // Toolset returns the tools of the servers in the query that are connected. It
@@ -87,7 +95,7 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 	from := make([]*catalog, len(conns))
 	for i, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
 		if c != nil {
-			c.waitFirst(ctx, patience)
+			c.waitFor(ctx, c.whole, patience)
 			from[i] = c.current.Load().catalog
 		}
 	}
@@ -102,47 +110,89 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 			ts.unavailable = append(ts.unavailable, names[i])
 			continue
 		}
-		for _, t := range cat.tools {
-			origins = append(origins, origin{server: names[i], tool: t.name})
-			ts.entries = append(ts.entries, entry{tool: t, conn: conns[i], place: i})
+		for _, t := range q.wanted(cat) {
+			origins = append(origins, t.origin(names[i]))
+			ts.entries = append(ts.entries, entry{tool: t, origin: t.origin(names[i]), conn: conns[i], place: i})
 		}
 	}
 	slices.Sort(ts.unavailable)
 	for i, name := range injectedNames(origins) {
 		e := &ts.entries[i]
-		e.Tool = Tool{Server: origins[i].server, Kind: "tool", Original: origins[i].tool, Description: e.tool.description,
-			ReadOnly: e.tool.readOnly, RuleNames: ruleNames(name, origins[i])}
+		e.Tool = e.tool.offer(name, origins[i])
 		e.name(name)
 	}
 	if q.Filter != nil { // after the names, so that those do not depend on it
 		ts.entries = slices.DeleteFunc(ts.entries, func(e entry) bool { return !q.Filter.Keep(e.Tool) })
 	}
 	slices.SortFunc(ts.entries, func(a, b entry) int {
-		if d := strings.Compare(a.Server, b.Server); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Name, b.Name))
 	})
+	if q.Prompts {
+		ts.prompts, ts.system = h.instructions(q.Filter, names, from)
+	}
+	ts.index = sync.OnceValue(func() *searchIndex { return newSearchIndex(ts.entries) })
 	ts.plain = ts.bind(nil)
 	return ts
+}
+
+// wanted gives what of a catalog is to be offered as functions.
+func (q Query) wanted(cat *catalog) []*tool {
+	all := slices.Clone(cat.lists[listTools])
+	if q.Resources {
+		all = append(all, cat.lists[listResources]...)
+	}
+	if q.Prompts {
+		all = append(all, ofKind(cat.lists[listPrompts], KindPrompt)...)
+	}
+	return all
+}
+
+func (t *tool) origin(server string) origin {
+	switch t.kind {
+	case KindResource, KindTemplate:
+		return origin{server: server, tool: t.name, prefix: resourcePrefix, key: t.uri}
+	case KindPrompt, KindSystemPrompt:
+		return origin{server: server, tool: t.name, prefix: promptPrefix}
+	}
+	return origin{server: server, tool: t.name}
+}
+
+func (t *tool) offer(name string, from origin) Tool {
+	return Tool{Name: name, Server: from.server, Kind: t.kind, Original: from.tool, Description: t.description,
+		ReadOnly: t.readOnly, RuleNames: ruleNames(name, from)}
 }
 
 func (e *entry) name(name string) {
 	e.Name = name
 	e.JSON = e.tool.function(name)
-	e.Tokens = (len(e.JSON) + 3) / 4
+	e.Tokens = estimate(len(e.JSON))
 }
+
+// estimate is about what a text costs the model.
+func estimate(bytes int) int { return (bytes + 3) / 4 }
 
 // Unavailable names the servers of the query that are not connected, sorted.
 func (ts *Toolset) Unavailable() []string { return ts.unavailable }
 
-// Tools lists the tools under the names that they have in a request without
+// Tools lists the functions under the names that they have in a request without
 // functions of its own, sorted by server and name.
-func (ts *Toolset) Tools() []Tool { return ts.plain.list() }
+func (ts *Toolset) Tools() []Tool { return offers(ts.plain.entries) }
 
-// Omitted lists the injected names of the tools for which MaxTools leaves no
-// room in such a request.
-func (ts *Toolset) Omitted() []string { return ts.plain.omitted }
+// Omitted lists the functions for which MaxTools leaves no room in such a request,
+// in the order in which they would get it.
+func (ts *Toolset) Omitted() []Tool { return offers(ts.plain.omitted) }
+
+// Instructions lists the prompts whose texts are in the leading system message, in
+// their order there.
+func (ts *Toolset) Instructions() []Tool { return ts.prompts }
+
+func offers(entries []entry) []Tool {
+	tools := make([]Tool, len(entries))
+	for i, e := range entries {
+		tools[i] = e.Tool
+	}
+	return tools
+}
 
 // toolsetCache keeps the last toolset for each set of connections and limits.
 type toolsetCache struct {

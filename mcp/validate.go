@@ -67,6 +67,9 @@ func (t *tool) arguments(text string) (json.RawMessage, error) {
 			return nil, &errArguments{problems}
 		}
 	}
+	if _, err := t.address(json.RawMessage(text)); err != nil {
+		return nil, err
+	}
 	return json.RawMessage(text), nil
 }
 
