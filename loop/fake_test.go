@@ -128,6 +128,7 @@ type fakeTools struct {
 	run         func(ctx context.Context, name, arguments string) Result
 	unavailable []string
 	system      string
+	omitted     []string
 	approve     []string // names of tools that need the user's consent
 
 	mu    sync.Mutex
@@ -153,7 +154,19 @@ func (f *fakeTools) Hints(name, _ string) (readOnly, repeatable bool) {
 }
 func (f *fakeTools) System() string               { return f.system }
 func (f *fakeTools) Approval(name, _ string) bool { return slices.Contains(f.approve, name) }
-func (f *fakeTools) Unavailable() []string        { return f.unavailable }
+func (f *fakeTools) Omitted() []string            { return f.omitted }
+
+// Runs knows one tool, mcp_hub__call, that calls others.
+func (f *fakeTools) Runs(name, arguments string) string {
+	if name == "mcp_hub__call" {
+		return gjson.Get(arguments, "name").String()
+	}
+	if f.Has(name) {
+		return name
+	}
+	return ""
+}
+func (f *fakeTools) Unavailable() []string { return f.unavailable }
 func (f *fakeTools) Call(ctx context.Context, name, arguments string) Result {
 	f.mu.Lock()
 	f.calls = append(f.calls, madeCall{name, arguments})

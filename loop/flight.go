@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -41,9 +42,7 @@ func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 		f.done = append(f.done, make(chan struct{}))
 	}
 	for i, call := range calls {
-		if t.tools.Has(call.Name) {
-			t.rec.called = append(t.rec.called, call.Name)
-		}
+		t.called(call.Name, call.Arguments)
 		if result, ok := known[i]; ok {
 			f.results[i] = result
 			close(f.done[i])
@@ -69,7 +68,8 @@ func (f *flight) run(ctx context.Context, i int) {
 	if f.left {
 		return
 	}
-	f.t.rec.call(CallReport{Name: f.calls[i].Name, Segment: f.place + 1, Offset: start.Sub(f.t.start), Duration: time.Since(start),
+	call := f.calls[i]
+	f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1, Offset: start.Sub(f.t.start), Duration: time.Since(start),
 		Outcome: result.Outcome, Bytes: len(result.Text)})
 	if ctx.Err() == nil || result.Outcome != "cancelled" {
 		f.t.journal.call(ctx, f.place, i, result)

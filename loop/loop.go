@@ -72,10 +72,15 @@ type Tools interface {
 	// Hints gives what is known of a call: that it changes nothing, and that
 	// making it again does no harm (MCP, tool annotations).
 	Hints(name, arguments string) (readOnly, repeatable bool)
+	// Runs gives the injected name of the tool that a call runs: a call may go through
+	// another tool. It is "" if there is no tool of that name.
+	Runs(name, arguments string) string
 	// Approval says whether the operator wants the user asked before this call runs.
 	Approval(name, arguments string) bool
 	// Call runs a tool. What goes wrong is in the result: the model is told.
 	Call(ctx context.Context, name, arguments string) Result
+	// Omitted names the tools for which there was no room. They can be called.
+	Omitted() []string
 	// Unavailable names the servers whose tools should be here and are not.
 	Unavailable() []string
 }

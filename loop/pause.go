@@ -171,15 +171,16 @@ func (t *turn) opened() error {
 func (t *turn) begun(r *record) {
 	for _, c := range r.calls {
 		if !c.asks {
-			t.called(c)
+			t.called(c.name, c.arguments)
 		}
 	}
 	t.rec.report.Background, t.rec.report.Asked = len(r.missing()), len(r.asking())
 }
 
-func (t *turn) called(c heldCall) {
-	if t.tools.Has(c.name) {
-		t.rec.called = append(t.rec.called, c.name)
+// called notes a call by the tool that it runs.
+func (t *turn) called(name, arguments string) {
+	if runs := t.tools.Runs(name, arguments); runs != "" {
+		t.rec.called = append(t.rec.called, runs)
 	}
 }
 

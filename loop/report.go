@@ -41,6 +41,7 @@ type Report struct {
 	Error       string          `json:"error,omitempty"`
 	Usage       json.RawMessage `json:"usage,omitempty"`
 	Unavailable []string        `json:"servers_unavailable,omitempty"`
+	Omitted     int             `json:"tools_omitted,omitempty"` // tools for which there was no room
 }
 
 // SegmentReport is one exchange with the model.
@@ -79,15 +80,19 @@ func (r *Report) LogValue() slog.Value {
 	if len(r.Unavailable) > 0 {
 		attrs = append(attrs, slog.Any("servers_unavailable", r.Unavailable))
 	}
+	if r.Omitted > 0 {
+		attrs = append(attrs, slog.Int("tools_omitted", r.Omitted))
+	}
 	return slog.GroupValue(attrs...)
 }
 
 // ledger collects what happens in a turn; calls report from their goroutines.
 type ledger struct {
-	mu     sync.Mutex
-	report Report
-	called []string // injected names, in call order
-	usage  string   // sum over segments, raw
+	mu      sync.Mutex
+	report  Report
+	called  []string // injected names, in call order
+	omitted []string // names of tools for which there was no room
+	usage   string   // sum over segments, raw
 }
 
 func (r *ledger) call(c CallReport) {
@@ -95,6 +100,9 @@ func (r *ledger) call(c CallReport) {
 	defer r.mu.Unlock()
 	r.report.Calls = append(r.report.Calls, c)
 }
+
+// maxOmitted bounds the tools that an answer names as left out.
+const maxOmitted = 50
 
 // extensions is the mcp_via_llm object that goes with an answer.
 func (r *ledger) extensions(stop string) string {
@@ -106,9 +114,12 @@ func (r *ledger) extensions(stop string) string {
 		Completion  int64    `json:"total_completion_tokens"`
 		StopReason  string   `json:"stop_reason"`
 		Unavailable []string `json:"servers_unavailable"`
+		Omitted     []string `json:"tools_omitted,omitempty"` // the first of them
+		OmittedAll  int      `json:"tools_omitted_total,omitempty"`
 	}{
 		len(r.report.Segments), list(r.called), gjson.Get(r.usage, "prompt_tokens").Int(), gjson.Get(r.usage, "completion_tokens").Int(),
 		stop, list(r.report.Unavailable),
+		r.omitted[:min(len(r.omitted), maxOmitted)], len(r.omitted),
 	})
 	if err != nil {
 		panic(err) // strings and numbers always encode

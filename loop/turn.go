@@ -56,8 +56,9 @@ func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req 
 	if c.MaxParallelCalls > 0 {
 		t.places = make(chan struct{}, c.MaxParallelCalls)
 	}
+	t.rec.omitted = tools.Omitted()
 	t.rec.report = Report{ID: r.Header.Get("X-Request-Id"), Client: c.Name, Model: req.Model, Stream: req.Stream, Start: t.start,
-		Unavailable: tools.Unavailable(), Segments: []SegmentReport{}, Calls: []CallReport{}}
+		Unavailable: tools.Unavailable(), Omitted: len(t.rec.omitted), Segments: []SegmentReport{}, Calls: []CallReport{}}
 	return t
 }
 

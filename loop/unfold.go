@@ -109,7 +109,7 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 	asked, err := k.await(ctx, t.calls, given)
 	if given != nil {
 		for _, i := range given.started {
-			t.called(k.calls[i])
+			t.called(k.calls[i].name, k.calls[i].arguments)
 		}
 	}
 	if err != nil || len(asked) == 0 {

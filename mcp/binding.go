@@ -19,7 +19,8 @@ import (
 type Binding struct {
 	set     *Toolset
 	entries []entry           // that are offered, in the order of JSON
-	omitted []entry           // that are reached through others
+	omitted []entry           // that are reached through others, in the order in which they would get room
+	names   []string          // of these
 	byName  map[string]*entry // all of them
 	json    []byte
 }
@@ -103,6 +104,7 @@ func (ts *Toolset) bind(taken []string) *Binding {
 	}
 	for i := range b.omitted {
 		b.byName[b.omitted[i].Name] = &b.omitted[i]
+		b.names = append(b.names, b.omitted[i].Name)
 	}
 	b.json = bytes.Join(parts, []byte{','})
 	return b
@@ -126,12 +128,15 @@ func (b *Binding) Has(name string) bool {
 
 // Omitted lists the injected names of what the limit left out, in the order in
 // which it would get room. It can be called all the same.
-func (b *Binding) Omitted() []string {
-	var names []string
-	for _, e := range b.omitted {
-		names = append(names, e.Name)
+func (b *Binding) Omitted() []string { return b.names }
+
+// Runs gives the injected name of the function that a call runs: for mcp_call_tool,
+// the one that it names. It is "" if there is no function of that name.
+func (b *Binding) Runs(name, arguments string) string {
+	if e, _ := b.target(name, arguments); e != nil {
+		return e.Name
 	}
-	return names
+	return ""
 }
 
 // target is what a call is really of: a call of mcp_call_tool is one of the function

@@ -27,7 +27,7 @@ func ruleNames(injected string, o origin) []string {
 // the arguments do not fit.
 func (b *Binding) Resolve(name, arguments string) (Tool, json.RawMessage, error) {
 	e, arguments := b.target(name, arguments)
-	if e == nil {
+	if e == nil || e.builtIn(callName) {
 		return Tool{}, nil, &callError{OutcomeUnknownTool, "there is no such tool"}
 	}
 	args, err := e.tool.arguments(arguments)

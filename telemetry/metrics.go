@@ -43,6 +43,7 @@ type Metrics struct {
 	sessions     metric.Int64Counter
 	storeOps     metric.Float64Histogram
 	audit        metric.Int64Counter
+	omitted      metric.Int64Gauge
 	meter        metric.Meter
 }
 
@@ -65,7 +66,7 @@ func NewMetrics() (*Metrics, error) {
 }
 
 func (m *Metrics) instruments(meter metric.Meter) error {
-	errs := make([]error, 11)
+	errs := make([]error, 12)
 	m.turns, errs[0] = meter.Int64Counter("mcp_via_llm.turns", metric.WithDescription("Turns that ended, by client and stop reason."))
 	m.turnDuration, errs[1] = meter.Float64Histogram("mcp_via_llm.turn.duration", metric.WithUnit("s"), seconds, metric.WithDescription("Wall time of turns."))
 	m.segments, errs[2] = meter.Int64Counter("mcp_via_llm.segments", metric.WithDescription("Exchanges with the LLM inside turns."))
@@ -77,6 +78,7 @@ func (m *Metrics) instruments(meter metric.Meter) error {
 	m.sessions, errs[8] = meter.Int64Counter("mcp_via_llm.session.events", metric.WithDescription("What happened to hidden history, mixed turns and journals."))
 	m.storeOps, errs[9] = meter.Float64Histogram("mcp_via_llm.store.duration", metric.WithUnit("s"), milliseconds, metric.WithDescription("Time of operations of the session store."))
 	m.audit, errs[10] = meter.Int64Counter("mcp_via_llm.audit.records", metric.WithDescription("Records of the audit log, by whether its file has them."))
+	m.omitted, errs[11] = meter.Int64Gauge("mcp_via_llm.tools.omitted", metric.WithDescription("Tools for which max_tools had no room in the client's last request."))
 	return errors.Join(errs...)
 }
 
@@ -106,6 +108,11 @@ func (m *Metrics) ToolCall(server, tool, outcome string, duration time.Duration)
 	byServer, byOutcome := attribute.String("server", server), attribute.String("outcome", outcome)
 	m.calls.Add(context.Background(), 1, metric.WithAttributes(byServer, attribute.String("tool", tool), byOutcome))
 	m.callDuration.Record(context.Background(), duration.Seconds(), metric.WithAttributes(byServer, byOutcome))
+}
+
+// Omitted tells how many tools had no room in a request of a client.
+func (m *Metrics) Omitted(client string, tools int) {
+	m.omitted.Record(context.Background(), int64(tools), metric.WithAttributes(attribute.String("client", client)))
 }
 
 // Outcomes of a changed configuration file.

@@ -33,6 +33,7 @@ func TestMetricsByName(t *testing.T) {
 	m.ExtProc("exchange", "answered")
 	m.Session("hit")
 	m.Audit("written", 2)
+	m.Omitted("default", 37)
 	m.Store("load", time.Millisecond, true)
 	got := scrape(m)
 	for _, want := range []string{
@@ -47,6 +48,7 @@ func TestMetricsByName(t *testing.T) {
 		`mcp_via_llm_server_connected{server="web"} 0`,
 		`mcp_via_llm_audit_records_total{outcome="written"} 2`,
 		`mcp_via_llm_session_events_total{event="hit"} 1`,
+		`mcp_via_llm_tools_omitted{client="default"} 37`,
 		`mcp_via_llm_store_duration_seconds_count{operation="load",outcome="error"} 1`,
 		`go_goroutines `,
 	} {

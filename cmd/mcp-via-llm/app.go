@@ -30,6 +30,7 @@ type app struct {
 	turns   turnRing
 	limits  policy.Limits
 	audit   *policy.Audit
+	short   shortage
 	current atomic.Pointer[snapshot]
 }
 
@@ -184,11 +185,16 @@ var errLooped = &chat.Error{
 		"(llm.loop_url) must have the routes of the main listener and no ext_proc filter for this service.",
 }
 
+// query asks for what a client profile gets of these servers.
+func query(c *loop.Client, servers []string, header http.Header, rules *policy.Profile) mcp.Query {
+	return mcp.Query{Servers: servers, Header: header, MaxTools: c.MaxTools, Resources: c.Resources, Prompts: c.Prompts, Filter: filter{rules}}
+}
+
 func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
-	set := s.app.host.Toolset(ctx, mcp.Query{
-		Servers: servers, Header: r.Header, MaxTools: c.MaxTools, Resources: c.Resources, Prompts: c.Prompts, Filter: filter{s.profiles[c.Name]},
-	})
-	return &toolset{Binding: set.Bind(taken), set: set, servers: servers, guard: s.guard(c, r)}
+	set := s.app.host.Toolset(ctx, query(c, servers, r.Header, s.profiles[c.Name]))
+	bound := set.Bind(taken)
+	s.app.omitted(c, bound, len(taken))
+	return &toolset{Binding: bound, set: set, servers: servers, guard: s.guard(c, r)}
 }
 
 func (a *app) turnEnded(r *loop.Report) {

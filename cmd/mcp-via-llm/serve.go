@@ -54,7 +54,11 @@ func (c *serveCommand) Run(out output) error {
 		a.closeAudit()
 		return errors.Join(err, a.host.Close(), a.store.Close())
 	}
-	watcher := &config.Watcher{Path: c.Config, Changed: a.changed, Refused: a.refused}
+	watcher := &config.Watcher{Path: c.Config, Refused: a.refused, Changed: func(cfg *config.Config) {
+		a.changed(cfg)
+		s.background.Go(func() { a.checkBudgets(ctx) })
+	}}
+	s.background.Go(func() { a.checkBudgets(ctx) })
 	s.background.Go(func() { watcher.Run(ctx, cfg) })
 	s.background.Go(func() { s.becomeReady(ctx) })
 	s.background.Go(func() { a.tryStore(ctx) })

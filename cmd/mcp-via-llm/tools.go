@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
@@ -23,9 +25,11 @@ type toolsCommand struct {
 // listed is one line of the list.
 type listed struct {
 	Name   string `json:"name"`   // as the model gets it
-	Server string `json:"server"` // as configured
-	Kind   string `json:"kind"`
+	Server string `json:"server"` // as configured; empty for the two functions that reach what is left out
+	Kind   string `json:"kind"`   // tool, resource, resource_template, prompt, or system_prompt: no function but instructions
 	Tokens int    `json:"tokens"` // an estimate of what it costs in every request
+	// LeftOut: max_tools has no room for it; the model finds it with mcp_search_tools.
+	LeftOut bool `json:"left_out,omitempty"`
 }
 
 func (c *toolsCommand) Run(out output) error {
@@ -43,14 +47,15 @@ func (c *toolsCommand) Run(out output) error {
 	// Unlike a turn, this has time: every server is tried once, for at most its own
 	// connect_timeout.
 	host.Settle(context.Background())
-	set := host.Toolset(context.Background(), mcp.Query{
-		Servers: client.Servers, MaxTools: client.MaxTools, Resources: client.Resources, Prompts: client.Prompts, Filter: filter{profiles(cfg)[c.Client]},
-	})
+	set := host.Toolset(context.Background(), query(loopClient(c.Client, client), client.Servers, nil, profiles(cfg)[c.Client]))
 	status := host.Status()
 	closed := host.Close()
 	all := []listed{}
-	for _, t := range set.Tools() {
-		all = append(all, listed{t.Name, t.Server, t.Kind, t.Tokens})
+	for _, t := range slices.Concat(set.Tools(), set.Instructions()) {
+		all = append(all, listed{t.Name, t.Server, t.Kind, t.Tokens, false})
+	}
+	for _, t := range set.Omitted() {
+		all = append(all, listed{t.Name, t.Server, t.Kind, 0, true})
 	}
 	if err := c.print(out.stdout, all); err != nil {
 		return err
@@ -72,11 +77,18 @@ func (c *toolsCommand) print(w io.Writer, all []listed) error {
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tSERVER\tKIND\tTOKENS")
-	total := 0
+	total, left := 0, 0
 	for _, t := range all {
+		tokens := strconv.Itoa(t.Tokens)
+		if t.LeftOut {
+			tokens, left = "left out", left+1
+		}
 		total += t.Tokens
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", t.Name, t.Server, t.Kind, t.Tokens)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.Name, cmp.Or(t.Server, "-"), t.Kind, tokens)
 	}
-	fmt.Fprintf(table, "total of %d\t\t\t%d\n", len(all), total)
+	fmt.Fprintf(table, "total of %d\t\t\t%d\n", len(all)-left, total)
+	if left > 0 {
+		fmt.Fprintf(table, "left out of %d\t\t\tmax_tools\n", left)
+	}
 	return table.Flush()
 }
