@@ -26,6 +26,7 @@ type verdict struct {
 	approved []int // places of calls
 	late     bool
 	started  []int // places of the calls that run because of it: those of the first request that brings it
+	declined []int // places of the calls that therefore do not
 }
 
 // given reads the user's answer to a question whose text is message q, if the
@@ -62,6 +63,9 @@ func (h *held) decide(ctx, calls context.Context, given *verdict) error {
 	}
 	if err == nil {
 		h.decision, err = decodeDecision(raw)
+	}
+	if err == nil && h.decision.by == owner {
+		given.declined = slices.DeleteFunc(h.asking(), h.decision.allows)
 	}
 	if err != nil || h.decision.by != owner || len(h.decision.approved) == 0 {
 		h.release(ctx, owner, true)

@@ -126,6 +126,16 @@ func TestAnswersToAQuestion(t *testing.T) {
 			if got := g.history(); got != want+"|assistant:Done.|user:Thanks." {
 				t.Errorf("in the next turn the model saw\n%s", got)
 			}
+			var declined []string
+			for name, result := range map[string]string{"mcp_mail__send": tt.mail, "mcp_fs__write": tt.write} {
+				if result == noticeDenied {
+					declined = append(declined, name+" "+DeclinedByUser)
+				}
+			}
+			slices.Sort(declined)
+			if slices.Sort(g.tools.declined); !slices.Equal(g.tools.declined, declined) {
+				t.Errorf("declined %q, want %q", g.tools.declined, declined)
+			}
 			ran := strings.Count(tt.mail+tt.write, "result of")
 			if n := len(g.tools.made()); n != ran {
 				t.Errorf("%d calls ran, want %d", n, ran)
@@ -175,6 +185,9 @@ func TestLateApproval(t *testing.T) {
 		const late = "user:Weather?|assistant:(c1 mcp_mail__send)|toolc1:" + noticeLate + "|user:yes"
 		if q := a.send(g, user("yes")); q.stop != StopApproval || g.history() != late || len(g.tools.made()) != 0 {
 			t.Errorf("%s; the model saw %s", q.body, g.history())
+		}
+		if !slices.Equal(g.tools.declined, []string{"mcp_mail__send " + DeclinedLate}) {
+			t.Errorf("declined %q", g.tools.declined)
 		}
 		a.send(g, user("yes"))
 		if got := g.history(); got != late+"|assistant:(c1 mcp_mail__send)|toolc1:result of mcp_mail__send" || len(g.tools.made()) != 1 {
@@ -424,8 +437,8 @@ func TestQuestionThatCannotBeKept(t *testing.T) {
 		a := &app{messages: []string{asks}}
 		a.answers(rigs[0], calls("mcp_mail__send", "{}", "mcp_fs__read", "{}"), says("Not now."))
 		s := a.again(rigs[0])
-		if s.text != "Not now." || s.stop != StopAnswer {
-			t.Errorf("%s", s.body)
+		if s.text != "Not now." || s.stop != StopAnswer || !slices.Equal(rigs[0].tools.declined, []string{"mcp_mail__send " + DeclinedUnaskable}) {
+			t.Errorf("%s, declined %q", s.body, rigs[0].tools.declined)
 		}
 		if got := rigs[0].history(); got != "user:Weather?|assistant:(c1 mcp_mail__send)(c2 mcp_fs__read)|toolc1:"+noticeUnaskable+"|toolc2:result of mcp_fs__read" {
 			t.Errorf("the model saw %s", got)

@@ -131,8 +131,9 @@ type fakeTools struct {
 	omitted     []string
 	approve     []string // names of tools that need the user's consent
 
-	mu    sync.Mutex
-	calls []madeCall
+	mu       sync.Mutex
+	calls    []madeCall
+	declined []string // "name why"
 }
 
 type madeCall struct{ Name, Arguments string }
@@ -167,7 +168,15 @@ func (f *fakeTools) Runs(name, arguments string) string {
 	return ""
 }
 func (f *fakeTools) Unavailable() []string { return f.unavailable }
+func (f *fakeTools) Declined(_ context.Context, name, _, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.declined = append(f.declined, name+" "+why)
+}
 func (f *fakeTools) Call(ctx context.Context, name, arguments string) Result {
+	if f.Approval(name, arguments) != Consented(ctx) {
+		return Result{Text: "Error: the user's consent is amiss", Outcome: "denied"}
+	}
 	f.mu.Lock()
 	f.calls = append(f.calls, madeCall{name, arguments})
 	f.mu.Unlock()

@@ -77,6 +77,9 @@ type Tools interface {
 	Runs(name, arguments string) string
 	// Approval says whether the operator wants the user asked before this call runs.
 	Approval(name, arguments string) bool
+	// Declined tells of a call that Approval was for and that does not run; why is
+	// one of the Declined constants.
+	Declined(ctx context.Context, name, arguments, why string)
 	// Call runs a tool. What goes wrong is in the result: the model is told.
 	Call(ctx context.Context, name, arguments string) Result
 	// Omitted names the tools for which there was no room. They can be called.

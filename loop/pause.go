@@ -79,7 +79,8 @@ func (t *turn) askFirst(ctx context.Context, place int, reply *chat.Reply, asks 
 		t.forgot(err)
 		known := map[int]Result{}
 		for i := range asks {
-			known[i] = Result{Text: noticeUnaskable, Outcome: "unaskable"}
+			known[i] = Result{Text: noticeUnaskable, Outcome: DeclinedUnaskable}
+			t.tools.Declined(ctx, reply.Calls[i].Name, reply.Calls[i].Arguments, DeclinedUnaskable)
 			t.journal.call(ctx, place, i, known[i])
 		}
 		return t.round(ctx, place, reply, known)

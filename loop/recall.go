@@ -113,6 +113,9 @@ func (t *turn) forgot(err error) {
 func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 	defer t.take()()
 	c := h.calls[place]
+	if c.asks {
+		ctx = withConsent(ctx)
+	}
 	return t.runCall(h.askable(ctx, t, place), chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments})
 }
 

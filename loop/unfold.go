@@ -111,6 +111,13 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 		for _, i := range given.started {
 			t.called(k.calls[i].name, k.calls[i].arguments)
 		}
+		for _, i := range given.declined {
+			why := DeclinedByUser
+			if given.late {
+				why = DeclinedLate
+			}
+			t.tools.Declined(ctx, k.calls[i].name, k.calls[i].arguments, why)
+		}
 	}
 	if err != nil || len(asked) == 0 {
 		return false, err

@@ -8,6 +8,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
+// Decisions of the user, and what came in their place, as the audit log has them.
+const (
+	DecisionApproved  = "approved"
+	DecisionDenied    = "denied"
+	DecisionLate      = "late"      // approved when the question was open no more
+	DecisionUnaskable = "unaskable" // the question could not be put
+)
+
 // Refusal is a call that was not made.
 type Refusal struct {
 	Outcome string // one of the Outcome constants
@@ -17,12 +25,14 @@ type Refusal struct {
 
 // Call is a call that the model asks for.
 type Call struct {
-	Name      string          // as the model wrote it
+	Name      string          // injected, of what it runs; else as the model wrote it
 	Tool      Tool            // that it runs; the zero value for a name that is nobody's
 	Arguments json.RawMessage // that the server would get, or what the model wrote where that cannot be used
 	// Unfit says that the call will be refused anyway, because there is no such tool
 	// or the arguments do not fit it.
 	Unfit bool
+	// Approved says that the user has agreed to it.
+	Approved bool
 }
 
 // Guard stands in front of the tools of one request. All fields save Observe must
@@ -58,6 +68,17 @@ func (g *Guard) Call(ctx context.Context, c Call, run func(context.Context) (out
 
 const outcomeFailed = "failed"
 
+// Declined records a call that waited for the user and is not made; decision is one
+// of the Decision constants.
+func (g *Guard) Declined(ctx context.Context, c Call, decision string) {
+	record := g.record(ctx, c, time.Now())
+	record.Outcome, record.Decision = OutcomeDenied, decision
+	if g.Observe != nil {
+		g.Observe(c, OutcomeDenied, 0)
+	}
+	g.Audit.Write(ctx, record)
+}
+
 func (g *Guard) pass(ctx context.Context, c Call, run func()) *Refusal {
 	if c.Unfit || c.Tool.Server == "" {
 		run()
@@ -65,6 +86,9 @@ func (g *Guard) pass(ctx context.Context, c Call, run func()) *Refusal {
 	}
 	if refused := g.check(c); refused != nil {
 		return refused
+	}
+	if g.Profile.asks(c.Tool) && !c.Approved { // such as a call that began before the rule was there
+		return &Refusal{Outcome: OutcomeDenied, Reason: "approve", Message: "The call was not made: it needs the user's approval, and there is none."}
 	}
 	leave, refused := g.Limits.Enter(ctx, c.Tool, g.Profile.Client+"/"+g.Identity)
 	if refused != nil {
@@ -100,6 +124,9 @@ func (g *Guard) Approval(c Call) bool {
 func (g *Guard) record(ctx context.Context, c Call, start time.Time) Record {
 	r := Record{Time: start, Event: EventCall, Request: g.Request, Client: g.Profile.Client, Identity: g.Identity,
 		Server: c.Tool.Server, Tool: c.Tool.Original, Name: c.Name, arguments: c.Arguments}
+	if c.Approved {
+		r.Decision, r.ApprovedBy = DecisionApproved, g.Identity
+	}
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
 		r.Trace = span.TraceID().String()
 	}

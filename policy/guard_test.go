@@ -74,6 +74,34 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// What needs the user's approval runs with it only, and both is recorded.
+func TestApprovedCalls(t *testing.T) {
+	g, observed, records := guarded(t, Settings{Approve: []Approve{{Tool: "files__write"}}}, ServerLimits{})
+	c := Call{Name: "files__write", Tool: write, Arguments: json.RawMessage(`{}`)}
+	if refused := g.Call(t.Context(), c, ok); refused == nil || refused.Outcome != OutcomeDenied || refused.Reason != "approve" {
+		t.Errorf("without approval: %+v", refused)
+	}
+	c.Approved = true
+	if refused := g.Call(t.Context(), c, ok); refused != nil {
+		t.Errorf("with it: %+v", refused)
+	}
+	c.Approved = false
+	for _, decision := range []string{DecisionDenied, DecisionLate, DecisionUnaskable} {
+		g.Declined(t.Context(), c, decision)
+	}
+	if len(*observed) != 4 {
+		t.Errorf("observed %q", *observed)
+	}
+	var got []string
+	for _, line := range records(5) {
+		r := gjson.Parse(line)
+		got = append(got, r.Get("outcome").String()+"|"+r.Get("decision").String()+"|"+r.Get("approved_by").String())
+	}
+	if want := []string{"denied||", "ok|approved|me", "denied|denied|", "denied|late|", "denied|unaskable|"}; !slices.Equal(got, want) {
+		t.Errorf("recorded %q", got)
+	}
+}
+
 // A call that panics gives its place back and is recorded.
 func TestGuardStandsAPanic(t *testing.T) {
 	g, _, records := guarded(t, Settings{}, ServerLimits{Limit: Limit{Concurrency: 1}, Wait: time.Millisecond})

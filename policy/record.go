@@ -26,34 +26,39 @@ type Record struct {
 	Name     string        // that the model used
 	Outcome  string        // of the call
 	Reason   string        // why it was not made
+	Decision string        // of the user, if one was needed
 	Duration time.Duration // with the time that the call waited for others
+
+	ApprovedBy string // who agreed for the user
 
 	arguments json.RawMessage
 }
 
 // line is the form of a record in the file.
 type line struct {
-	Time      string          `json:"time"`
-	Event     string          `json:"event"`
-	Request   string          `json:"request_id"`
-	Trace     string          `json:"trace_id,omitempty"`
-	Client    string          `json:"client"`
-	Identity  string          `json:"identity"`
-	Server    string          `json:"server"`
-	Tool      string          `json:"tool"`
-	Name      string          `json:"name"`
-	Digest    string          `json:"arguments_sha256"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Outcome   string          `json:"outcome"`
-	Reason    string          `json:"reason,omitempty"`
-	Duration  float64         `json:"duration_ms"`
+	Time       string          `json:"time"`
+	Event      string          `json:"event"`
+	Request    string          `json:"request_id"`
+	Trace      string          `json:"trace_id,omitempty"`
+	Client     string          `json:"client"`
+	Identity   string          `json:"identity"`
+	Server     string          `json:"server"`
+	Tool       string          `json:"tool"`
+	Name       string          `json:"name"`
+	Digest     string          `json:"arguments_sha256"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Outcome    string          `json:"outcome"`
+	Reason     string          `json:"reason,omitempty"`
+	Decision   string          `json:"decision,omitempty"`
+	ApprovedBy string          `json:"approved_by,omitempty"`
+	Duration   float64         `json:"duration_ms"`
 }
 
 // line gives the record as JSON with a line's end; with the arguments if full.
 func (r Record) line(digest string, full bool) []byte {
 	out := line{
 		Time: r.Time.UTC().Format(time.RFC3339Nano), Event: r.Event, Request: r.Request, Trace: r.Trace, Client: r.Client, Identity: r.Identity,
-		Server: r.Server, Tool: r.Tool, Name: r.Name, Digest: digest, Outcome: r.Outcome, Reason: r.Reason,
+		Server: r.Server, Tool: r.Tool, Name: r.Name, Digest: digest, Outcome: r.Outcome, Reason: r.Reason, Decision: r.Decision, ApprovedBy: r.ApprovedBy,
 		Duration: float64(r.Duration.Microseconds()) / 1000,
 	}
 	if full {
@@ -98,8 +103,10 @@ func (r Record) emit(ctx context.Context, to log.Logger, digest string, full boo
 		attribute.String("mcp_via_llm.outcome", r.Outcome),
 		attribute.Float64("mcp_via_llm.duration_ms", float64(r.Duration.Microseconds())/1000),
 	}
-	if r.Reason != "" {
-		attrs = append(attrs, attribute.String("mcp_via_llm.reason", r.Reason))
+	for key, value := range map[string]string{"reason": r.Reason, "decision": r.Decision, "approved_by": r.ApprovedBy} {
+		if value != "" {
+			attrs = append(attrs, attribute.String("mcp_via_llm."+key, value))
+		}
 	}
 	if full {
 		attrs = append(attrs, attribute.String("mcp_via_llm.arguments", string(r.arguments)))

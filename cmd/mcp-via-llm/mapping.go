@@ -92,7 +92,9 @@ func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result 
 		ctx = mcp.WithProgress(ctx, progress)
 	}
 	var r mcp.Result
-	refused := t.guard.Call(ctx, t.ruledCall(name, arguments), func(ctx context.Context) string {
+	call := t.ruledCall(name, arguments)
+	call.Approved = loop.Consented(ctx)
+	refused := t.guard.Call(ctx, call, func(ctx context.Context) string {
 		r = t.Binding.Call(ctx, name, arguments)
 		return r.Outcome
 	})

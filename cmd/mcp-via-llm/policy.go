@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -85,7 +86,7 @@ func (f filter) Keep(t mcp.Tool) bool { return f.Profile.Keep(ruled(t)) }
 
 // ruled is a tool as rules see it. To read a resource or a prompt changes nothing.
 func ruled(t mcp.Tool) policy.Tool {
-	return policy.Tool{Names: t.RuleNames, Server: t.Server, Original: t.Original, ReadOnly: t.ReadOnly || t.Kind != "tool"}
+	return policy.Tool{Names: t.RuleNames, Server: t.Server, Original: t.Original, ReadOnly: t.ReadOnly || t.Kind != mcp.KindTool}
 }
 
 // ruledCall is a call as rules see it: what it comes to, whatever function stands
@@ -95,7 +96,12 @@ func (t *toolset) ruledCall(name, arguments string) policy.Call {
 	if args == nil {
 		args = json.RawMessage(arguments)
 	}
-	return policy.Call{Name: name, Tool: ruled(tool), Arguments: args, Unfit: err != nil}
+	return policy.Call{Name: cmp.Or(tool.Name, name), Tool: ruled(tool), Arguments: args, Unfit: err != nil}
+}
+
+// Declined records a call that waited for the user and does not run.
+func (t *toolset) Declined(ctx context.Context, name, arguments, why string) {
+	t.guard.Declined(ctx, t.ruledCall(name, arguments), why)
 }
 
 // Approval says whether the operator wants the user asked before this call runs.
