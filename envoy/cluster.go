@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -36,6 +37,7 @@ const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 type origin struct {
 	cluster, host, port string
 	tls                 bool
+	files               ServerTLS
 }
 
 func originOf(cluster string, u *url.URL) origin {
@@ -56,12 +58,28 @@ func (b *builder) origins() []origin {
 	seen := map[string]bool{}
 	for _, s := range b.MCPServers {
 		o := originOf("mcp_"+s.Name, s.URL)
-		if authority := net.JoinHostPort(o.host, o.port); !seen[authority] {
-			seen[authority] = true
+		o.files = s.TLS
+		if !seen[o.authority()] {
+			seen[o.authority()] = true
 			all = append(all, o)
 		}
 	}
 	return all
+}
+
+func (o origin) authority() string { return net.JoinHostPort(o.host, o.port) }
+
+// oneTLS checks that servers with one upstream agree on how to reach it.
+func (b *builder) oneTLS() {
+	first := map[string]Server{}
+	for _, s := range b.MCPServers {
+		authority := originOf("", s.URL).authority()
+		if other, known := first[authority]; !known {
+			first[authority] = s
+		} else if other.TLS != s.TLS {
+			b.fail(fmt.Errorf("the MCP servers %s and %s are at one address, but their TLS settings differ", other.Name, s.Name))
+		}
+	}
 }
 
 func (b *builder) clusters() []*clusterv3.Cluster {
@@ -81,7 +99,9 @@ func (b *builder) upstream(o origin) *clusterv3.Cluster {
 	c := b.cluster(o.cluster, o.host, o.port)
 	if o.tls {
 		options.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_AutoConfig{AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{}}
-		c.TransportSocket = b.tls(o.host, TLS{CA: b.CA})
+		files := o.files.TLS
+		files.CA = cmp.Or(files.CA, b.CA)
+		c.TransportSocket = b.tls(cmp.Or(o.files.Name, o.host), files)
 	} else {
 		options.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{},

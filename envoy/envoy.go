@@ -60,6 +60,9 @@ type Options struct {
 	// use /v1 at the main listener, whatever its path is.
 	LLM        *url.URL
 	MCPServers []Server
+	// Private are request headers that are meant for MCP servers: they do not go to
+	// the provider, even while the service is down.
+	Private []string
 	// Routes get the filter. Default: DefaultRoute.
 	Routes []Route
 	Mode   Mode
@@ -75,13 +78,21 @@ type Options struct {
 	LongestTurn time.Duration
 }
 
-// TLS is how Envoy reaches the service, as paths of PEM files.
+// TLS is how Envoy reaches an upstream, as paths of PEM files.
 type TLS struct{ CA, Cert, Key string }
 
 // Server is an MCP server reached by URL.
 type Server struct {
 	Name string
 	URL  *url.URL
+	TLS  ServerTLS
+}
+
+// ServerTLS is how Envoy reaches an https server. Default: Options.CA, no client
+// certificate, the name in the URL.
+type ServerTLS struct {
+	TLS
+	Name string
 }
 
 // Route is a path of the main listener with the filter on.
@@ -112,6 +123,7 @@ func Bootstrap(o Options) (*bootstrapv3.Bootstrap, error) {
 		o.Routes = []Route{DefaultRoute}
 	}
 	b := &builder{Options: o}
+	b.oneTLS()
 	bootstrap := &bootstrapv3.Bootstrap{
 		Node:  &corev3.Node{Id: "mcp-via-llm", Cluster: "mcp-via-llm"},
 		Admin: &bootstrapv3.Admin{Address: b.listenAddress("admin", o.Admin)},

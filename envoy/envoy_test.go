@@ -108,16 +108,19 @@ func TestRealEnvoyAcceptsEveryShape(t *testing.T) {
 		version string
 		change  func(*Options)
 	}{
-		"override":       {"1.40.0", func(o *Options) {}},
-		"fail open":      {"1.40.0", func(o *Options) { o.FailOpen = true }},
-		"static":         {"1.40.0", func(o *Options) { o.Mode = Static }},
-		"plain LLM":      {"1.40.0", func(o *Options) { o.LLM = mustURL(t, "http://127.0.0.1:8000") }},
-		"https by IP":    {"1.40.0", func(o *Options) { o.LLM = mustURL(t, "https://127.0.0.1:8443/v1") }},
-		"profile":        {"1.40.0", func(o *Options) { o.Routes = []Route{{Name: "a", Path: "/a/v1/chat/completions", Client: "team-a"}} }},
-		"static, 1.37":   {"1.37.0", func(o *Options) { o.Mode, o.Minor = Static, 37 }},
-		"static, 1.38":   {"1.38.3", func(o *Options) { o.Mode, o.Minor = Static, 38 }},
-		"static, 1.39":   {"1.39.3", func(o *Options) { o.Mode, o.Minor = Static, 39 }},
-		"MCP by https":   {"1.40.0", func(o *Options) { o.MCPServers = []Server{{"a", mustURL(t, "https://mcp.example.com/mcp")}} }},
+		"override":     {"1.40.0", func(o *Options) {}},
+		"fail open":    {"1.40.0", func(o *Options) { o.FailOpen = true }},
+		"static":       {"1.40.0", func(o *Options) { o.Mode = Static }},
+		"plain LLM":    {"1.40.0", func(o *Options) { o.LLM = mustURL(t, "http://127.0.0.1:8000") }},
+		"https by IP":  {"1.40.0", func(o *Options) { o.LLM = mustURL(t, "https://127.0.0.1:8443/v1") }},
+		"profile":      {"1.40.0", func(o *Options) { o.Routes = []Route{{Name: "a", Path: "/a/v1/chat/completions", Client: "team-a"}} }},
+		"static, 1.37": {"1.37.0", func(o *Options) { o.Mode, o.Minor = Static, 37 }},
+		"static, 1.38": {"1.38.3", func(o *Options) { o.Mode, o.Minor = Static, 38 }},
+		"static, 1.39": {"1.39.3", func(o *Options) { o.Mode, o.Minor = Static, 39 }},
+		"MCP by https": {"1.40.0", func(o *Options) { o.MCPServers = []Server{{Name: "a", URL: mustURL(t, "https://mcp.example.com/mcp")}} }},
+		"MCP by a private CA": {"1.40.0", func(o *Options) {
+			o.MCPServers = []Server{{Name: "a", URL: mustURL(t, "https://mcp.example.com/mcp"), TLS: ServerTLS{TLS: TLS{CA: "/etc/ssl/certs/ca-certificates.crt"}, Name: "mcp.internal"}}}
+		}},
 		"replicas":       {"1.40.0", func(o *Options) { o.Service = "mcp-via-llm.example:9002" }},
 		"replicas, 1.37": {"1.37.0", func(o *Options) { o.Mode, o.Minor, o.Service = Static, 37, "mcp-via-llm.example:9002" }},
 		"service by TLS": {"1.40.0", func(o *Options) {
@@ -137,7 +140,7 @@ func TestRealEnvoyAcceptsEveryShape(t *testing.T) {
 func TestExamples(t *testing.T) {
 	allInOne := base(t)
 	allInOne.Main = "0.0.0.0:10000"
-	allInOne.MCPServers = []Server{{"github", mustURL(t, "https://mcp.example.com/mcp")}, {"local", mustURL(t, "http://127.0.0.1:8090/mcp")}}
+	allInOne.MCPServers = []Server{{Name: "github", URL: mustURL(t, "https://mcp.example.com/mcp")}, {Name: "local", URL: mustURL(t, "http://127.0.0.1:8090/mcp")}}
 	sidecar := base(t)
 	for name, row := range map[string]struct {
 		header  string
@@ -197,6 +200,9 @@ func TestRefusedOptions(t *testing.T) {
 		"loop by name":     func(o *Options) { o.Loop = "envoy:10001" },
 		"no port":          func(o *Options) { o.Main = "127.0.0.1" },
 		"no service":       func(o *Options) { o.Service = "" },
+		"two trusts": func(o *Options) {
+			o.MCPServers = []Server{{Name: "a", URL: mustURL(t, "https://h/a")}, {Name: "b", URL: mustURL(t, "https://h:443/b"), TLS: ServerTLS{Name: "x"}}}
+		},
 	} {
 		o := base(t)
 		change(&o)

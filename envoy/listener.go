@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func (b *builder) llmRoutes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:                   "llm",
 		VirtualHosts:           []*routev3.VirtualHost{{Name: "llm", Domains: []string{"*"}, Routes: routes}},
-		RequestHeadersToRemove: ownHeaders,
+		RequestHeadersToRemove: slices.Concat(ownHeaders, b.Private),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -48,7 +49,7 @@ func TestLoopSharesTheRoutesAndHasNoFilter(t *testing.T) {
 func TestNoRetriesAndNoTimeouts(t *testing.T) {
 	o := base(t)
 	o.LongestTurn = 20 * time.Minute
-	o.MCPServers = []Server{{"a", mustURL(t, "https://mcp.example.com/mcp")}}
+	o.MCPServers = []Server{{Name: "a", URL: mustURL(t, "https://mcp.example.com/mcp")}}
 	for name, m := range managers(t, o) {
 		for _, host := range m.GetRouteConfig().VirtualHosts {
 			for _, r := range host.Routes {
@@ -117,10 +118,10 @@ func TestRouteNamesTheClient(t *testing.T) {
 func TestEgressByAuthority(t *testing.T) {
 	o := base(t)
 	o.MCPServers = []Server{
-		{"a", mustURL(t, "https://MCP.example.com/a")},
-		{"b", mustURL(t, "https://mcp.example.com:443/b")},
-		{"c", mustURL(t, "http://[::1]:8090/mcp")},
-		{"d", mustURL(t, "http://plain.example.com")},
+		{Name: "a", URL: mustURL(t, "https://MCP.example.com/a")},
+		{Name: "b", URL: mustURL(t, "https://mcp.example.com:443/b")},
+		{Name: "c", URL: mustURL(t, "http://[::1]:8090/mcp")},
+		{Name: "d", URL: mustURL(t, "http://plain.example.com")},
 	}
 	var got [][]string
 	hosts := managers(t, o)[MCPEgressListener].GetRouteConfig().VirtualHosts
@@ -134,6 +135,50 @@ func TestEgressByAuthority(t *testing.T) {
 	}
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// An MCP server's TLS settings are those of its cluster, whose other clients they
+// do not concern.
+func TestServerTLS(t *testing.T) {
+	o := base(t)
+	o.MCPServers = []Server{
+		{Name: "a", URL: mustURL(t, "https://a.example.com"), TLS: ServerTLS{TLS: TLS{CA: "/ca", Cert: "/cert", Key: "/key"}, Name: "mcp.internal"}},
+		{Name: "b", URL: mustURL(t, "https://b.example.com")},
+	}
+	b, err := Bootstrap(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range b.StaticResources.Clusters {
+		var tls tlsv3.UpstreamTlsContext
+		if c.TransportSocket == nil {
+			continue
+		}
+		if err := c.TransportSocket.GetTypedConfig().UnmarshalTo(&tls); err != nil {
+			t.Fatal(err)
+		}
+		common := tls.CommonTlsContext
+		got[c.Name] = tls.Sni + " " + common.GetValidationContext().GetTrustedCa().GetFilename()
+		for _, pair := range common.TlsCertificates {
+			got[c.Name] += " " + pair.CertificateChain.GetFilename() + " " + pair.PrivateKey.GetFilename()
+		}
+	}
+	const system = " /etc/ssl/certs/ca-certificates.crt"
+	if got["mcp_a"] != "mcp.internal /ca /cert /key" || got["mcp_b"] != "b.example.com"+system || got[LLMCluster] != "api.openai.com"+system {
+		t.Errorf("%q", got)
+	}
+}
+
+// Headers that callers mean for MCP servers do not go to the provider.
+func TestPrivateHeaders(t *testing.T) {
+	o := base(t)
+	o.Private = []string{"x-user-token"}
+	for name, m := range managers(t, o) {
+		if got := m.GetRouteConfig().RequestHeadersToRemove; slices.Contains(got, "x-user-token") != (name != MCPEgressListener) {
+			t.Errorf("%s removes %q", name, got)
+		}
 	}
 }
 

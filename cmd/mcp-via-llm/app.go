@@ -41,6 +41,7 @@ type snapshot struct {
 	config   *config.Config
 	profiles map[string]*policy.Profile
 	loopURL  *url.URL
+	callers  []string     // headers by which MCP servers tell callers apart
 	behind   http.Handler // behind Envoy
 	direct   http.Handler // on net/http, without Envoy
 }
@@ -85,14 +86,14 @@ func (a *app) connected() map[string]bool {
 
 // swap puts a configuration in force for new requests.
 func (a *app) swap(cfg *config.Config) {
-	s := &snapshot{app: a, config: cfg, profiles: profiles(cfg), loopURL: mustParse(cfg.LLM.LoopURL)}
+	s := &snapshot{app: a, config: cfg, profiles: profiles(cfg), loopURL: mustParse(cfg.LLM.LoopURL), callers: fromCallers(cfg)}
 	options := loop.Options{
 		Client:           s.client,
 		Tools:            s.tools,
 		Transport:        extproc.Transport(),
 		Memory:           a.memory,
 		Identity:         s.identity,
-		Private:          forwarded(cfg),
+		Private:          private(cfg),
 		Degrade:          cfg.Store.OnError == config.OnErrorDegrade,
 		MaxRequestBytes:  cfg.MaxRequestBytes,
 		MaxResponseBytes: cfg.MaxResponseBytes,

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
@@ -42,15 +47,41 @@ func oauthClient(c *config.OAuthClient) credential.Client {
 	}
 }
 
-// forwarded are the request headers that are meant for MCP servers, or for those
-// who give tokens for them, and never for the LLM.
-func forwarded(cfg *config.Config) []string {
+// private are the request headers that are meant for MCP servers, or for those who
+// give tokens for them, and never for the LLM: lower case, sorted.
+func private(cfg *config.Config) []string {
+	return slices.DeleteFunc(fromCallers(cfg), config.IsLLMCredential)
+}
+
+// fromCallers are the request headers by which MCP servers tell callers apart.
+func fromCallers(cfg *config.Config) []string {
 	var all []string
 	for _, s := range cfg.Servers {
-		all = append(all, s.ForwardHeaders...)
-		if s.Auth != nil && s.Auth.TokenExchange != nil && !config.IsLLMCredential(s.Auth.TokenExchange.SubjectHeader) {
-			all = append(all, s.Auth.TokenExchange.SubjectHeader)
+		for _, name := range s.ForwardHeaders {
+			all = append(all, strings.ToLower(name))
+		}
+		if s.Auth != nil && s.Auth.TokenExchange != nil {
+			all = append(all, strings.ToLower(s.Auth.TokenExchange.SubjectHeader))
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// onBehalf tells callers apart who share an identity, such as the users of one
+// application with one LLM key, but reach MCP servers with credentials of their
+// own: what a server told one of them is not for the others. It is empty for a
+// request without such a credential.
+func onBehalf(names []string, h http.Header) string {
+	hash, any := sha256.New(), false
+	for _, name := range names {
+		for _, value := range h.Values(name) {
+			any = true
+			fmt.Fprintf(hash, "%s:%d:%s", name, len(value), value)
+		}
+	}
+	if !any {
+		return ""
+	}
+	return "+" + hex.EncodeToString(hash.Sum(nil)[:16])
 }

@@ -73,6 +73,7 @@ func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
 		Minor:     e.Minor(),
 		FailOpen:  e.FailureModeAllow,
 		CA:        e.CA,
+		Private:   private(cfg),
 	}
 	switch t := e.ServiceTLS; {
 	case t != nil:
@@ -91,8 +92,15 @@ func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
 		if err != nil {
 			return o, err
 		}
-		o.MCPServers = append(o.MCPServers, envoy.Server{Name: name, URL: u})
+		o.MCPServers = append(o.MCPServers, envoy.Server{Name: name, URL: u, TLS: envoyTLS(server.TLS)})
 	}
 	slices.SortFunc(o.MCPServers, func(a, b envoy.Server) int { return cmp.Compare(a.Name, b.Name) })
 	return o, nil
+}
+
+func envoyTLS(t *config.ServerTLS) envoy.ServerTLS {
+	if t == nil {
+		return envoy.ServerTLS{}
+	}
+	return envoy.ServerTLS{TLS: envoy.TLS{CA: t.CA, Cert: t.Cert, Key: t.Key}, Name: t.ServerName}
 }

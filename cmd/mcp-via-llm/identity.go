@@ -13,10 +13,15 @@ import (
 // payload of a token it has verified (payload_in_metadata).
 const jwtMetadata = "envoy.filters.http.jwt_authn"
 
-// identity gives what proves who sent a request, by the order of the
-// configuration: whose memory the request gets. A sender who proves nothing is
-// known by address alone.
+// identity gives what proves who sent a request, and on whose behalf: whose memory
+// the request gets.
 func (s *snapshot) identity(r *http.Request) string {
+	return s.sender(r) + onBehalf(s.callers, r.Header)
+}
+
+// sender is the first proof in the order of the configuration. A sender who proves
+// nothing is known by address alone.
+func (s *snapshot) sender(r *http.Request) string {
 	info, _ := extproc.InfoFrom(r.Context())
 	if info == nil {
 		info = &extproc.Info{}
