@@ -42,13 +42,17 @@ race: ## unit tests with the race detector
 e2e: tools ## tests with a real Envoy, real MCP servers and a scripted LLM; RUN=Regexp chooses
 	$(GO) test -count=1 -timeout 15m $(if $(RUN),-v -run '$(RUN)') $(E2E)
 
-.PHONY: bench bench-check bench-micro
+.PHONY: bench bench-check bench-peers bench-micro
 bench: tools build ## what a turn costs beside Envoy alone and a filter that copies, into docs/performance.md; ARGS=--help says more
 	$(GO) build -o bin/bench ./bench
 	bin/bench run $(ARGS)
 bench-check: tools build ## the same, compared with the committed figures: fails where a ratio is worse
 	$(GO) build -o bin/bench ./bench
 	bin/bench run --against bench/report.json $(ARGS)
+bench-peers: tools build ## other gateways on the same LLM and MCP server
+	$(GO) build -o bin/bench ./bench
+	@. e2e/versions.env && [ -x .tools/peers/bin/litellm ] || { python3 -m venv .tools/peers && .tools/peers/bin/pip install -q "litellm[proxy]==$$LITELLM_VERSION"; }
+	bin/bench peers $(ARGS)
 bench-micro: ## Go benchmarks; PKG=./chat chooses
 	$(GO) test -run '^$$' -bench . -benchmem $(or $(PKG),./chat ./loop ./sse ./sessions ./extproc)
 

@@ -36,14 +36,18 @@ func complete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.Stream = gjson.GetBytes(body, "stream").Bool()
+	tool := echoTool
+	if bytes.Contains(body, []byte(liteLLMTool)) {
+		tool = liteLLMTool
+	}
 	results := bytes.Count(body, []byte(`"role":"tool"`))
 	own := bytes.Count(body, []byte(`"tool_call_id":"own"`))
 	switch {
 	case p.Mixed && results == 0:
-		writeCalls(w, p, call("r0", echoTool, arguments(p, 0)), call("own", clientTool, "{}"))
+		writeCalls(w, p, call("r0", tool, arguments(p, 0)), call("own", clientTool, "{}"))
 	case results-own < p.Rounds:
 		id := "r" + strconv.Itoa(results)
-		writeCalls(w, p, call(id, echoTool, arguments(p, results)))
+		writeCalls(w, p, call(id, tool, arguments(p, results)))
 	default:
 		writeText(w, p)
 	}

@@ -59,7 +59,7 @@ func exchange(ctx context.Context, client *http.Client, base string, body []byte
 		return s, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer bench")
+	request.Header.Set("Authorization", "Bearer "+liteLLMKey) // nobody else looks at it
 	start := time.Now()
 	response, err := client.Do(request)
 	if err != nil {

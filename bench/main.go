@@ -13,11 +13,12 @@ import (
 )
 
 type commands struct {
-	Run  runCommand  `cmd:"" default:"withargs" help:"measure and write the report"`
-	Hold holdCommand `cmd:"" help:"keep one kind of turn running, for profiles"`
-	LLM  llmCommand  `cmd:"" name:"llm" help:"serve the scripted LLM"`
-	MCP  mcpCommand  `cmd:"" name:"mcp" help:"serve the MCP server"`
-	Copy copyCommand `cmd:"" name:"copy" help:"serve the external processor that only copies"`
+	Run   runCommand   `cmd:"" default:"withargs" help:"measure and write the report"`
+	Peers peersCommand `cmd:"" help:"measure other gateways on the same LLM and MCP server"`
+	Hold  holdCommand  `cmd:"" help:"keep one kind of turn running, for profiles"`
+	LLM   llmCommand   `cmd:"" name:"llm" help:"serve the scripted LLM"`
+	MCP   mcpCommand   `cmd:"" name:"mcp" help:"serve the MCP server"`
+	Copy  copyCommand  `cmd:"" name:"copy" help:"serve the external processor that only copies"`
 }
 
 func main() {

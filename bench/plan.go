@@ -13,9 +13,10 @@ type plan struct {
 	Chunks  int  // of the answer's text
 	PaceUS  int  // microseconds before each chunk
 	Stream  bool
-	History int // bytes of earlier messages
-	SlowMS  int // how long the MCP tool takes
-	Own     int // functions of the client's own, of the size of the catalog's tools
+	History int  // bytes of earlier messages
+	SlowMS  int  // how long the MCP tool takes
+	LiteLLM bool // the request asks LiteLLM's proxy for its MCP tools
+	Own     int  // functions of the client's own, of the size of the catalog's tools
 }
 
 const (
@@ -57,6 +58,9 @@ func (p plan) request(nonce int64) []byte {
 	fmt.Fprintf(&b, `,{"role":"user","content":"question %d"}]`, nonce)
 	if p.Mixed {
 		fmt.Fprintf(&b, `,"tools":[{"type":"function","function":{"name":%q,"parameters":{"type":"object","properties":{}}}}]`, clientTool)
+	}
+	if p.LiteLLM {
+		b.WriteString(`,"tools":[{"type":"mcp","server_label":"litellm","server_url":"litellm_proxy/mcp/bench","require_approval":"never"}]`)
 	}
 	for n := range p.Own {
 		lead := ","
