@@ -43,6 +43,7 @@ type Relay struct {
 	chosen           bool
 	complete, done   bool
 	finish, usage    string
+	origin           Origin
 	held, usageChunk string // templates of the last chunks
 }
 
@@ -56,6 +57,7 @@ func (r *Relay) Begin() {
 	r.asm = &assembly{known: r.Known, ids: &callIDs{}}
 	r.chosen, r.complete, r.done = false, false, false
 	r.finish, r.usage, r.held, r.usageChunk = "", "", "", ""
+	r.origin = Origin{}
 }
 
 // Chunk takes the data of one event, and gives the chunk that the client gets
@@ -85,6 +87,9 @@ func (r *Relay) Chunk(data string) (string, error) {
 		return r.notice(data, chunk, present(usage)), nil
 	}
 	r.identify(chunk)
+	if r.origin.ID == "" {
+		r.origin = readOrigin(chunk)
+	}
 	r.asm.ids.seed = r.seed()
 	data = r.stamp(data, chunk)
 	if usage.Exists() && (!r.Usage || present(usage)) {
@@ -175,7 +180,9 @@ func (r *Relay) End() (*Reply, string, error) {
 		last = r.blank(`{"tool_calls":[` + join(entries) + `]}`)
 	}
 	ids := &callIDs{seed: r.seed()}
-	return newReply(r.asm.message(), r.finish, r.usage, ids, r.Dialect), last, nil
+	reply := newReply(r.asm.message(), r.finish, r.usage, ids, r.Dialect)
+	reply.Origin = r.origin
+	return reply, last, nil
 }
 
 // seed tells the calls of this segment from those of others.

@@ -17,8 +17,19 @@ type Reply struct {
 	Finish  string // finish_reason; empty if the provider sent none
 	Usage   string // raw usage object; empty if the provider sent none
 	Text    string // its content, if that is text
+	Origin  Origin
 
 	shown string // the raw message as it came, for the client
+}
+
+// Origin is what a provider says of a completion beside its content; a member that
+// it does not send is empty.
+type Origin struct {
+	ID, Model, Tier, Fingerprint string
+}
+
+func readOrigin(v gjson.Result) Origin {
+	return Origin{ID: v.Get("id").String(), Model: v.Get("model").String(), Tier: v.Get("service_tier").String(), Fingerprint: v.Get("system_fingerprint").String()}
 }
 
 // Only is the message with those of its calls that keep wants.

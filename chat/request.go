@@ -104,6 +104,17 @@ func ParseRequest(body []byte) (*Request, *Error) {
 	return r, nil
 }
 
+// Members visits the members of the body, in their order, save the messages and
+// the tools.
+func (r *Request) Members(visit func(name string, value gjson.Result)) {
+	gjson.Parse(r.raw).ForEach(func(key, value gjson.Result) bool {
+		if name := key.String(); name != "messages" && name != "tools" {
+			visit(name, value)
+		}
+		return true
+	})
+}
+
 // Original is the body as the client sent it.
 func (r *Request) Original() []byte { return []byte(r.raw) }
 

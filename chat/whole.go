@@ -60,6 +60,7 @@ func (w *Whole) Add(completion string) (*Reply, error) {
 	}
 	ids := &callIDs{seed: w.Seed + "/" + strconv.Itoa(w.segment)}
 	w.reply = newReply(message.Raw, root.Get("choices.0.finish_reason").String(), usage, ids, w.Dialect)
+	w.reply.Origin = readOrigin(root)
 	return w.reply, nil
 }
 

@@ -50,6 +50,11 @@ type Client struct {
 	KeepaliveStyle string `yaml:"keepalive_style"`
 	// Dialect names the provider's peculiarities. Default openai.
 	Dialect string `yaml:"dialect"`
+	// Explain lets a request with the header "x-mcp-via-llm: explain" be told in
+	// extensions.mcp_via_llm.explain what the turn did: what was injected and what
+	// it costs, which servers are down, and the times of segments and calls.
+	// Default false.
+	Explain bool `yaml:"explain"`
 	// Models are globs over the request's model: "*" is any run of characters,
 	// "/" too, and "?" one. A model that matches none passes untouched. Default
 	// ["*"].

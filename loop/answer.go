@@ -22,7 +22,10 @@ type answer struct {
 	begun   bool // the status line is out
 	written int64
 	last    time.Time
-	idle    string // keep-alive chunk; "" for a comment
+	idle    string        // keep-alive chunk; "" for a comment
+	first   time.Time     // when the client got its first byte
+	news    time.Time     // when it last got an event, or the answer began
+	silence time.Duration // the longest time between two such
 	buf     []byte
 	err     error
 }
@@ -60,14 +63,35 @@ func (a *answer) event(data string) error {
 	if a.written+int64(len(data)) > a.limit {
 		return errTooLarge
 	}
-	return a.write(sse.Append(a.buf[:0], []byte(data)))
+	return a.tell(data)
 }
 
 // final sends an event whatever the limit: an error, or the end.
 func (a *answer) final(data string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.write(sse.Append(a.buf[:0], []byte(data)))
+	return a.tell(data)
+}
+
+// tell writes an event, which ends a silence. It needs mu.
+func (a *answer) tell(data string) error {
+	err := a.write(sse.Append(a.buf[:0], []byte(data)))
+	if !a.news.IsZero() {
+		a.silence = max(a.silence, a.last.Sub(a.news))
+	}
+	a.news = a.last
+	return err
+}
+
+// times gives how long after start the client got its first byte, and the longest
+// time in which it got nothing new since; both 0 for an answer that is no stream.
+func (a *answer) times(start time.Time) (first, silence time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first.IsZero() {
+		return 0, 0
+	}
+	return a.first.Sub(start), a.silence
 }
 
 // write needs mu.
@@ -82,6 +106,9 @@ func (a *answer) write(b []byte) error {
 	a.buf = b
 	a.written += int64(len(b))
 	a.last = time.Now()
+	if a.first.IsZero() {
+		a.first, a.news = a.last, a.last
+	}
 	if _, a.err = a.w.Write(b); a.err == nil {
 		a.flush() //nolint:errcheck // a writer that cannot flush buffers
 	}

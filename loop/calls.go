@@ -22,7 +22,7 @@ func (t *turn) take() (release func()) {
 func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.h.Log.Error("a tool call panicked", "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
+			t.h.Log.ErrorContext(ctx, "a tool call panicked", "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
 			result = Result{Text: fmt.Sprintf("Error: the tool %q failed inside the gateway.", call.Name), Outcome: "failed"}
 		}
 	}()

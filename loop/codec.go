@@ -19,7 +19,7 @@ const (
 )
 
 func encodeRecord(r *record) (sessions.Fields, error) {
-	t := &sessions.Turn{Version: 1, Before: r.before, Message: r.message, Visible: r.visible, About: r.about}
+	t := &sessions.Turn{Version: 1, Before: r.before, Message: r.message, Visible: r.visible, About: r.about, Span: r.span}
 	if !r.openUntil.IsZero() {
 		t.OpenUntilUnixMs = r.openUntil.UnixMilli()
 	}
@@ -64,7 +64,7 @@ func decodeRecord(fields sessions.Fields) (*record, error) {
 	if t.Version > sessions.RecordVersion {
 		return nil, nil // of a newer replica
 	}
-	r := &record{before: t.Before, message: t.Message, visible: t.Visible, attempt: string(fields[attemptField]), about: t.About}
+	r := &record{before: t.Before, message: t.Message, visible: t.Visible, attempt: string(fields[attemptField]), about: t.About, span: t.Span}
 	if t.OpenUntilUnixMs != 0 {
 		r.openUntil = time.UnixMilli(t.OpenUntilUnixMs)
 	}
@@ -112,14 +112,14 @@ func encodeCall(segment, place int, r Result) (sessions.Fields, error) {
 
 func encodeResultAs(field string, r Result) (sessions.Fields, error) {
 	// A tool's text may hold bytes that are no UTF-8; a protobuf string may not.
-	raw, err := proto.Marshal(&sessions.Result{Text: strings.ToValidUTF8(r.Text, "\ufffd"), Outcome: r.Outcome, FinishedUnixMs: time.Now().UnixMilli()})
+	raw, err := proto.Marshal(&sessions.Result{Text: strings.ToValidUTF8(r.Text, "\ufffd"), Outcome: r.Outcome, FinishedUnixMs: time.Now().UnixMilli(), Span: r.span})
 	return sessions.Fields{field: raw}, err
 }
 
 func decodeResult(raw []byte) (Result, error) {
 	r := &sessions.Result{}
 	err := proto.Unmarshal(raw, r)
-	return Result{Text: r.Text, Outcome: r.Outcome}, err
+	return Result{Text: r.Text, Outcome: r.Outcome, span: r.Span}, err
 }
 
 // encodeSegment encodes a reply; the calls at the places in asks run only when the
@@ -170,6 +170,9 @@ func decodeJournal(fields sessions.Fields) ([]journalRound, error) {
 	}
 	return rounds, nil
 }
+
+// waitField says that a resume waits for results.
+func waitField(attempt string) string { return "w:" + attempt }
 
 func segmentField(place int) string { return "s:" + strconv.Itoa(place) }
 

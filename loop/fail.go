@@ -46,6 +46,7 @@ func (e *statusError) object() []byte {
 // nothing was sent, else with one error event. Whoever is gone gets nothing.
 func (t *turn) fail(ctx context.Context, err error) {
 	stop, out := StopError, t.describe(ctx, err)
+	t.failure = t.errorType(ctx, 0, err)
 	if out == nil {
 		t.end(StopCancelled, 0, err)
 		return
@@ -62,7 +63,7 @@ func (t *turn) fail(ctx context.Context, err error) {
 	case errors.As(err, &upstream):
 		object, out.Status = upstream.Object(), upstream.Status
 	}
-	object, _ = sjson.SetRawBytes(object, "extensions.mcp_via_llm", []byte(t.rec.extensions(stop)))
+	object, _ = sjson.SetRawBytes(object, "extensions.mcp_via_llm", []byte(t.extensions(stop)))
 
 	if t.answer.seize() {
 		t.answer.final(string(object)) //nolint:errcheck // the client is gone, nobody is left to tell

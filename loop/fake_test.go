@@ -173,6 +173,14 @@ func (f *fakeTools) Declined(_ context.Context, name, _, why string) {
 	defer f.mu.Unlock()
 	f.declined = append(f.declined, name+" "+why)
 }
+func (f *fakeTools) Injected() []Injected {
+	var all []Injected
+	for _, name := range f.names {
+		server, _, _ := strings.Cut(strings.TrimPrefix(name, "mcp_"), "__")
+		all = append(all, Injected{Name: name, Server: server, Kind: "tool", Tokens: 10})
+	}
+	return all
+}
 func (f *fakeTools) Call(ctx context.Context, name, arguments string) Result {
 	if f.Approval(name, arguments) != Consented(ctx) {
 		return Result{Text: "Error: the user's consent is amiss", Outcome: "denied"}
@@ -225,7 +233,7 @@ func newRig(answers ...answerFunc) *rig {
 func (g *rig) handler() http.Handler {
 	o := g.options
 	o.Transport = g.model
-	o.OnTurn = func(r *Report) { g.mu.Lock(); defer g.mu.Unlock(); g.reports = append(g.reports, r) }
+	o.OnTurn = func(_ context.Context, r *Report) { g.mu.Lock(); defer g.mu.Unlock(); g.reports = append(g.reports, r) }
 	if o.Memory = g.memory; o.Memory == nil {
 		o.Memory = g.remember(g.store)
 	}

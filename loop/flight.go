@@ -57,19 +57,25 @@ func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 }
 
 func (f *flight) run(ctx context.Context, i int) {
+	wanted := time.Now()
 	defer f.t.take()()
 	start := time.Now()
+	ctx, span := f.t.startCall(ctx, f.calls[i])
 	result := f.t.runCall(f.t.askable(ctx, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
 		return f.put(ctx, newElicitation(i, server, params))
 	}), f.calls[i])
-	f.results[i] = result
+	f.t.endCall(span, result)
 	f.notes.RLock()
 	defer f.notes.RUnlock()
-	if f.left {
+	if f.left { // whoever settles it ends the span
+		result.open = &openSpan{span, time.Now()}
+		f.results[i] = result
 		return
 	}
+	f.results[i] = result
+	span.End()
 	call := f.calls[i]
-	f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1, Offset: start.Sub(f.t.start), Duration: time.Since(start),
+	f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1, Offset: start.Sub(f.t.start), Waited: start.Sub(wanted), Duration: time.Since(start),
 		Outcome: result.Outcome, Bytes: len(result.Text)})
 	if ctx.Err() == nil || result.Outcome != "cancelled" {
 		f.t.journal.call(ctx, f.place, i, result)

@@ -12,7 +12,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
@@ -20,7 +26,7 @@ import (
 // Headers with which an application steers one request. None of them reaches
 // the model's provider.
 const (
-	HeaderOff     = "X-Mcp-Via-Llm" // "off": the request passes untouched
+	HeaderOff     = "X-Mcp-Via-Llm" // "off": the request passes untouched; "explain": see Client.Explain
 	HeaderServers = "X-Mcp-Servers" // names, joined by commas, that narrow the profile's servers
 	HeaderSession = "X-Mcp-Session" // scopes the hidden history within the client
 )
@@ -31,6 +37,7 @@ var Headers = []string{HeaderOff, HeaderServers, HeaderSession}
 // Client is a client profile: whose settings apply to a turn.
 type Client struct {
 	Name             string
+	Explain          bool          // "x-mcp-via-llm: explain" makes a turn tell what it did
 	Servers          []string      // names of MCP servers, in order of priority
 	Models           []string      // globs; a request for a model that matches none passes untouched
 	MaxIterations    int           // segments in which the model may call tools
@@ -86,6 +93,16 @@ type Tools interface {
 	Omitted() []string
 	// Unavailable names the servers whose tools should be here and are not.
 	Unavailable() []string
+	// Injected lists the tools in the order of JSON.
+	Injected() []Injected
+}
+
+// Injected is a tool that a request gets.
+type Injected struct {
+	Name   string `json:"name"`
+	Server string `json:"server"`
+	Kind   string `json:"kind"`
+	Tokens int    `json:"tokens"` // an estimate of what it costs in every request
 }
 
 // Result is what a tool call gave.
@@ -94,6 +111,9 @@ type Result struct {
 	Outcome string // "ok", or a word for what went wrong
 	// Images are the pictures of the result; Text has a marker in the place of each.
 	Images []Image
+
+	span string    // of a call that ran in the background, as at gives it
+	open *openSpan // the same, until the result is stored
 }
 
 // Image is a picture for a model that takes them.
@@ -126,8 +146,20 @@ type Options struct {
 	MaxRequestBytes  int64 // default 32 MiB
 	MaxResponseBytes int64 // of one turn; default 32 MiB
 
-	OnTurn func(*Report) // called when a turn has ended; may be nil
-	Log    *slog.Logger
+	// Traces makes the spans of turns, and Propagator carries them on to the model's
+	// provider. Both may be nil.
+	Traces     trace.TracerProvider
+	Propagator propagation.TextMapPropagator
+	// Provider describes who answers a request, as attributes of spans; may be nil.
+	Provider func(*http.Request, *Client) []attribute.KeyValue
+	Content  Content
+
+	// OnTurn is called when a turn has ended and OnSegment when an exchange with
+	// the model has, with the context of its span. Both may be nil.
+	OnTurn    func(context.Context, *Report)
+	OnSegment func(context.Context, SegmentEvent)
+	Active    *atomic.Int64 // counts the turns that run; may be nil
+	Log       *slog.Logger
 }
 
 const (
@@ -135,7 +167,10 @@ const (
 	maxEventBytes   = 16 << 20 // of one server-sent event of a provider
 )
 
-type handler struct{ Options }
+type handler struct {
+	Options
+	tracer trace.Tracer // nil: nothing is traced
+}
 
 // New makes the handler.
 func New(o Options) http.Handler {
@@ -149,9 +184,19 @@ func New(o Options) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.OnTurn == nil {
-		o.OnTurn = func(*Report) {}
+		o.OnTurn = func(context.Context, *Report) {}
 	}
-	return &handler{o}
+	if o.OnSegment == nil {
+		o.OnSegment = func(context.Context, SegmentEvent) {}
+	}
+	if o.Active == nil {
+		o.Active = &atomic.Int64{}
+	}
+	h := &handler{Options: o}
+	if o.Traces != nil {
+		h.tracer = o.Traces.Tracer("github.com/mcp-via-llm/mcp-via-llm/loop", trace.WithSchemaURL(semconv.SchemaURL))
+	}
+	return h
 }
 
 // Wants says, from its headers alone, whether a request may get tools.
@@ -165,11 +210,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.copyThrough(w, r, r.Body, r.ContentLength)
 		return
 	}
+	start := time.Now()
 	client, err := h.Client(r)
 	if err != nil {
 		var known *chat.Error
 		if !errors.As(err, &known) {
-			h.Log.Error("no client profile for the request", "err", err)
+			h.Log.ErrorContext(r.Context(), "no client profile for the request", "err", err)
 			known = &chat.Error{Status: http.StatusInternalServerError, Type: "server_error", Code: "internal_error",
 				Message: "The gateway could not find the settings for this request."}
 		}
@@ -195,27 +241,37 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.passUntouched(w, r, client, body, reason)
 		return
 	}
+	r, span := h.startTurn(r, client, req, start)
+	defer span.End()
 	t := newTurn(h, w, r, client, req, h.Tools(r.Context(), client, servers, r, req.Names))
+	t.start, t.span, t.servers = start, span, servers
 	t.session = h.openSession(client, r, req)
-	t.rec.report.Identity = strings.TrimPrefix(t.session.scope.Client, client.Name+"/")
+	t.report()
 	if wrong := t.remember(r.Context()); wrong != nil {
+		t.failure = wrong.Code
+		t.endTurn(wrong)
 		wrong.WriteTo(w)
 		return
 	}
 	switch {
 	case len(t.records) > 0:
 	case req.NoCalls:
-		h.passUntouched(w, r, client, body, "tool_choice is none")
-		return
+		reason = "tool_choice is none"
 	case len(t.tools.JSON()) == 0 && t.tools.System() == "" && len(t.tools.Unavailable()) == 0:
-		h.passUntouched(w, r, client, body, "there are no tools for this request")
+		reason = "there are no tools for this request"
+	}
+	if reason != "" {
+		span.SetAttributes(attribute.String("mcp_via_llm.untouched", reason))
+		h.passUntouched(w, r, client, body, reason)
 		return
 	}
+	h.Active.Add(1)
+	defer h.Active.Add(-1)
 	t.run()
 }
 
 func (h *handler) passUntouched(w http.ResponseWriter, r *http.Request, c *Client, body requestBody, reason string) {
-	h.Log.Debug("a request passes untouched", "client", c.Name, "reason", reason)
+	h.Log.DebugContext(r.Context(), "a request passes untouched", "client", c.Name, "reason", reason)
 	h.copyThrough(w, r, body.sent(), int64(len(body.wire)))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
@@ -24,6 +25,14 @@ type Memory struct {
 	closing context.Context // ends as Close begins
 	close   context.CancelFunc
 	running sync.WaitGroup
+
+	pendingTurns, pendingCalls atomic.Int64
+}
+
+// Pending counts the mixed turns whose MCP calls run in the background now, and
+// those calls.
+func (m *Memory) Pending() (turns, calls int) {
+	return int(m.pendingTurns.Load()), int(m.pendingCalls.Load())
 }
 
 // Events that a Memory counts.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
 
@@ -45,7 +47,7 @@ func (s *session) bury(ctx context.Context, anchor string, r *record) {
 		err = s.store.Put(ctx, s.scope, graveKey(anchor), fields, 2*s.ttl)
 	}
 	if err != nil {
-		s.log.Warn("a mixed turn will not be known as expired", "err", err)
+		s.log.WarnContext(ctx, "a mixed turn will not be known as expired", "err", err)
 	}
 }
 
@@ -65,12 +67,17 @@ func (h *held) start(ctx context.Context, owner string, asked bool, places []int
 func (h *held) execute(ctx context.Context, owner string, asked bool, places []int) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	h.s.pendingTurns.Add(1)
+	defer h.s.pendingTurns.Add(-1)
 	var beat sync.WaitGroup
 	beat.Go(func() { h.beat(ctx, cancel, owner, asked) })
 	var calls sync.WaitGroup
 	for _, i := range places {
 		calls.Go(func() {
+			h.s.pendingCalls.Add(1)
+			defer h.s.pendingCalls.Add(-1)
 			result := h.run(ctx, h, i)
+			defer result.open.end()
 			if ctx.Err() != nil && result.Outcome == "cancelled" {
 				return // whoever goes on decides what became of it
 			}
@@ -93,8 +100,12 @@ func (h *held) release(ctx context.Context, owner string, asked bool) {
 }
 
 // settle stores the result of one call, trying again for as long as a store that
-// restarts may need.
+// restarts may need. The call's span is linked to a resume that waits.
 func (h *held) settle(place int, result Result) {
+	ctx := result.open.in(h.s.ctx)
+	if result.open != nil {
+		result.span = at(ctx)
+	}
 	fields, err := encodeResult(h.attempt, place, result)
 	for try := 0; err == nil && try < settleTries; try++ {
 		if try > 0 {
@@ -104,30 +115,32 @@ func (h *held) settle(place int, result Result) {
 				return
 			}
 		}
-		if h.settleOnce(h.s.ctx, place, fields) == nil {
+		if waits, err := h.settleOnce(ctx, place, fields); err == nil {
+			addLink(trace.SpanFromContext(ctx), waits, linkResume)
 			return
 		}
 	}
-	h.s.log.Warn("the result of a mixed turn's call could not be stored", "tool", h.calls[place].name)
+	h.s.log.WarnContext(ctx, "the result of a mixed turn's call could not be stored", "tool", h.calls[place].name)
 }
 
 const settleTries = 30
 
 // settleOnce stores a result, unless the record is gone or has one: what the model
-// was told once, such as that nobody knows, it is told again.
-func (h *held) settleOnce(ctx context.Context, place int, fields sessions.Fields) error {
+// was told once, such as that nobody knows, it is told again. It gives the span of a
+// resume that waits for the result.
+func (h *held) settleOnce(ctx context.Context, place int, fields sessions.Fields) (waits string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	found, err := h.s.store.Load(ctx, h.s.scope, 0, turnKey(h.anchor))
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, there := found[0][resultField(h.attempt, place)]; there || found[0] == nil {
-		h.s.log.Debug("a result came too late")
-		return nil
+		h.s.log.DebugContext(ctx, "a result came too late")
+		return "", nil
 	}
 	_, err = h.s.store.Update(ctx, h.s.scope, turnKey(h.anchor), fields, h.s.ttl)
-	return err
+	return string(found[0][waitField(h.attempt)]), err
 }
 
 // beat renews the lease until ctx ends. When the record or the lease is lost it
@@ -260,7 +273,7 @@ func (h *held) sortOut(ctx context.Context, asked bool) (again []int, err error)
 		}
 		fields, err := encodeResult(h.attempt, i, Result{Text: noticeUnknown, Outcome: "unknown"})
 		if err == nil {
-			err = h.settleOnce(ctx, i, fields)
+			_, err = h.settleOnce(ctx, i, fields)
 		}
 		if err != nil {
 			return nil, err

@@ -41,10 +41,10 @@ func (t *turn) remember(ctx context.Context) *chat.Error {
 		return nil // the client is gone; the turn will notice
 	}
 	if (t.conv.endsInResult() || t.conv.answersQuestion()) && !t.h.Degrade {
-		t.h.Log.Error("the session store is away, a turn that brings results or an answer is refused", "err", err)
+		t.h.Log.ErrorContext(ctx, "the session store is away, a turn that brings results or an answer is refused", "err", err)
 		return storeAway
 	}
-	t.h.Log.Warn("the session store is away, a turn goes on without hidden history", "err", err)
+	t.h.Log.WarnContext(ctx, "the session store is away, a turn goes on without hidden history", "err", err)
 	t.session.event(EventDegraded)
 	t.records = nil
 	return nil
@@ -116,7 +116,12 @@ func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 	if c.asks {
 		ctx = withConsent(ctx)
 	}
-	return t.runCall(h.askable(ctx, t, place), chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments})
+	call := chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments}
+	ctx, span := t.startCall(ctx, call, h.mixedTurn()...)
+	result := t.runCall(h.askable(ctx, t, place), call)
+	t.endCall(span, result)
+	result.open = &openSpan{span, time.Now()}
+	return result
 }
 
 // replay goes on from the journal of a broken attempt at the same request. It
@@ -131,7 +136,7 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		if t.journal.patient && !t.h.Degrade { // begun afresh, it might do again what the broken attempt has done
 			return false, fmt.Errorf("%w: %w", sessions.ErrUnavailable, err)
 		}
-		t.h.Log.Warn("the session store is away, a turn begins without looking for a broken attempt", "err", err)
+		t.h.Log.WarnContext(ctx, "the session store is away, a turn begins without looking for a broken attempt", "err", err)
 	}
 	for place, round := range t.journal.rounds {
 		reply, err := t.showAgain(round)

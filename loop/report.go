@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/gjson"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
 // Why a turn ended, as the client and the operator read it.
@@ -23,38 +25,54 @@ const (
 // Report tells an operator what happened in a turn. It has names, times and
 // counts, and nothing of what was said.
 type Report struct {
-	ID          string          `json:"id"` // the request's x-request-id
-	Client      string          `json:"client"`
-	Identity    string          `json:"identity"` // on whose behalf
-	Model       string          `json:"model"`
-	Stream      bool            `json:"stream"`
-	Start       time.Time       `json:"start"`
-	Duration    time.Duration   `json:"duration_ns"`
-	Status      int             `json:"status"` // HTTP status that the client got; 0 if none
-	Segments    []SegmentReport `json:"segments"`
-	Calls       []CallReport    `json:"calls"`
-	ClientCalls int             `json:"client_calls"`
-	Background  int             `json:"background_calls"` // MCP calls of a mixed turn that go on
-	Asked       int             `json:"asked_calls"`      // MCP calls that the user is asked about
-	Recalled    int             `json:"recalled"`         // messages in whose place the model got hidden history
-	StopReason  string          `json:"stop_reason"`
-	Error       string          `json:"error,omitempty"`
-	Usage       json.RawMessage `json:"usage,omitempty"`
-	Unavailable []string        `json:"servers_unavailable,omitempty"`
-	Omitted     int             `json:"tools_omitted,omitempty"` // tools for which there was no room
+	ID             string          `json:"id"` // the request's x-request-id
+	TraceID        string          `json:"trace_id,omitempty"`
+	Client         string          `json:"client"`
+	Identity       string          `json:"identity"` // on whose behalf
+	Model          string          `json:"model"`
+	Stream         bool            `json:"stream"`
+	Start          time.Time       `json:"start"`
+	Duration       time.Duration   `json:"duration_ns"`
+	FirstByte      time.Duration   `json:"first_byte_ns"`      // from the start to the first byte that the client got; 0 if none
+	Silence        time.Duration   `json:"longest_silence_ns"` // of a streamed answer that had begun, keep-alives apart
+	Status         int             `json:"status"`             // HTTP status that the client got; 0 if none
+	Segments       []SegmentReport `json:"segments"`
+	Calls          []CallReport    `json:"calls"`
+	ClientCalls    int             `json:"client_calls"`
+	Background     int             `json:"background_calls"` // MCP calls of a mixed turn that go on
+	Asked          int             `json:"asked_calls"`      // MCP calls that the user is asked about
+	Injected       int             `json:"tools"`            // that the request got
+	InjectedTokens int             `json:"tools_tokens"`     // an estimate of what they cost in each segment
+	Omitted        int             `json:"tools_omitted"`    // for which there was no room
+	Recalled       int             `json:"recalled"`         // messages in whose place the model got hidden history
+	StopReason     string          `json:"stop_reason"`
+	Error          string          `json:"error,omitempty"`
+	Usage          json.RawMessage `json:"usage,omitempty"`
+	Unavailable    []string        `json:"servers_unavailable,omitempty"`
 }
 
 // SegmentReport is one exchange with the model.
 type SegmentReport struct {
-	Offset   time.Duration `json:"offset_ns"`          // from the turn's start to the request
-	First    time.Duration `json:"first_byte_ns"`      // from the request to the response's headers
-	Duration time.Duration `json:"duration_ns"`        // from the request to the end of the response
-	Status   int           `json:"status"`             // HTTP status; 0 if there was no response
-	Tools    int           `json:"tool_calls"`         // calls that the model made
-	Finish   string        `json:"finish_reason"`      // as the provider sent it
-	Bytes    int           `json:"request_bytes"`      // size of the request's body
-	Error    string        `json:"error,omitempty"`    // why it broke off
-	Replayed bool          `json:"replayed,omitempty"` // from the journal of a broken attempt
+	Offset    time.Duration `json:"offset_ns"`            // from the turn's start to the request
+	First     time.Duration `json:"first_byte_ns"`        // from the request to the response's headers
+	Chunk     time.Duration `json:"first_chunk_ns"`       // from the request to the first byte of a streamed response's body
+	Duration  time.Duration `json:"duration_ns"`          // from the request to the end of the response
+	Status    int           `json:"status"`               // HTTP status; 0 if there was no response
+	Tools     int           `json:"tool_calls"`           // calls that the model made
+	Finish    string        `json:"finish_reason"`        // as the provider sent it
+	Model     string        `json:"model,omitempty"`      // as the provider names it
+	Tokens    chat.Tokens   `json:"tokens"`               // as the provider counts them
+	Bytes     int           `json:"request_bytes"`        // size of the request's body
+	Error     string        `json:"error,omitempty"`      // why it broke off
+	ErrorType string        `json:"error_type,omitempty"` // the same in one word, of few
+	Replayed  bool          `json:"replayed,omitempty"`   // from the journal of a broken attempt
+}
+
+// SegmentEvent tells of an exchange with the model that has ended.
+type SegmentEvent struct {
+	SegmentReport
+	Requested string               // the model that the request names
+	Provider  []attribute.KeyValue // as Options.Provider gives it
 }
 
 // CallReport is one MCP call.
@@ -62,6 +80,7 @@ type CallReport struct {
 	Name     string        `json:"name"`
 	Segment  int           `json:"segment"`   // the segment that asked for it, from 1
 	Offset   time.Duration `json:"offset_ns"` // from the turn's start
+	Waited   time.Duration `json:"waited_ns"` // before that, for other calls of the turn to end
 	Duration time.Duration `json:"duration_ns"`
 	Outcome  string        `json:"outcome"`
 	Bytes    int           `json:"result_bytes"`
@@ -99,30 +118,4 @@ func (r *ledger) call(c CallReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report.Calls = append(r.report.Calls, c)
-}
-
-// maxOmitted bounds the tools that an answer names as left out.
-const maxOmitted = 50
-
-// extensions is the mcp_via_llm object that goes with an answer.
-func (r *ledger) extensions(stop string) string {
-	list := func(s []string) []string { return append([]string{}, s...) } // [] rather than null
-	out, err := json.Marshal(struct {
-		Iterations  int      `json:"iterations"`
-		Called      []string `json:"mcp_tools_called"`
-		Prompt      int64    `json:"total_prompt_tokens"`
-		Completion  int64    `json:"total_completion_tokens"`
-		StopReason  string   `json:"stop_reason"`
-		Unavailable []string `json:"servers_unavailable"`
-		Omitted     []string `json:"tools_omitted,omitempty"` // the first of them
-		OmittedAll  int      `json:"tools_omitted_total,omitempty"`
-	}{
-		len(r.report.Segments), list(r.called), gjson.Get(r.usage, "prompt_tokens").Int(), gjson.Get(r.usage, "completion_tokens").Int(),
-		stop, list(r.report.Unavailable),
-		r.omitted[:min(len(r.omitted), maxOmitted)], len(r.omitted),
-	})
-	if err != nil {
-		panic(err) // strings and numbers always encode
-	}
-	return string(out)
 }

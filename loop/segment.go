@@ -25,39 +25,46 @@ var errCopied = errors.New("the answer was copied to the client")
 // segment does one exchange with the model.
 func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	report := SegmentReport{Offset: time.Since(t.start), Bytes: len(body)}
-	sent := time.Now()
+	t.sent, t.lag = time.Now(), 0
 	t.rec.report.Segments = append(t.rec.report.Segments, report)
 	first := !t.asked
 	t.asked = true
 
-	reply, err := func() (*chat.Reply, error) {
-		resp, err := t.h.Transport.RoundTrip(t.request(ctx, body))
-		if err != nil {
-			return nil, err
-		}
-		defer resp.Body.Close()
-		report.First, report.Status = time.Since(sent), resp.StatusCode
-		if resp.StatusCode/100 != 2 {
-			return nil, t.refused(resp, first)
-		}
-		if err := decode(resp); err != nil {
-			return nil, err
-		}
-		if t.req.Stream {
-			return t.readStream(resp)
-		}
-		return t.readWhole(resp, first)
-	}()
-	report.Duration = time.Since(sent)
+	ctx, span := t.startSegment(ctx)
+	reply, err := t.exchange(ctx, body, &report, first)
+	report.Duration, report.Chunk = time.Since(t.sent), t.lag
 	if reply != nil {
-		report.Tools, report.Finish = len(reply.Calls), reply.Finish
+		report.Tools, report.Finish, report.Model = len(reply.Calls), reply.Finish, reply.Origin.Model
+		report.Tokens = chat.ReadTokens(reply.Usage)
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
 	}
 	if err != nil {
-		report.Error = err.Error()
+		report.Error, report.ErrorType = err.Error(), t.errorType(ctx, report.Status, err)
 	}
 	t.rec.report.Segments[len(t.rec.report.Segments)-1] = report
+	t.h.OnSegment(ctx, SegmentEvent{report, t.req.Model, t.provider()})
+	t.endSegment(ctx, span, body, &report, reply, err)
 	return reply, err
+}
+
+// exchange sends a segment's request and reads the answer.
+func (t *turn) exchange(ctx context.Context, body []byte, report *SegmentReport, first bool) (*chat.Reply, error) {
+	resp, err := t.h.Transport.RoundTrip(t.request(ctx, body))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	report.First, report.Status = time.Since(t.sent), resp.StatusCode
+	if resp.StatusCode/100 != 2 {
+		return nil, t.refused(resp, first)
+	}
+	if err := decode(resp); err != nil {
+		return nil, err
+	}
+	if t.req.Stream {
+		return t.readStream(resp)
+	}
+	return t.readWhole(resp, first)
 }
 
 // request is the client's request with a segment's body. Answers have to be read,
@@ -66,6 +73,7 @@ func (t *turn) request(ctx context.Context, body []byte) *http.Request {
 	out := t.h.outbound(t.r, bytes.NewReader(body), int64(len(body))).WithContext(ctx)
 	out.Header.Del("Content-Encoding")
 	out.Header.Set("Accept-Encoding", "identity")
+	t.h.inject(ctx, out.Header)
 	return out
 }
 
@@ -128,6 +136,9 @@ func (t *turn) readStream(resp *http.Response) (*chat.Reply, error) {
 
 // begin opens the client's answer, and shows what a broken attempt had of it.
 func (t *turn) begin(resp *http.Response) error {
+	if t.lag == 0 {
+		t.lag = time.Since(t.sent)
+	}
 	t.answer.open(resp.Header)
 	return t.showQueued()
 }

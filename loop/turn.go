@@ -7,28 +7,36 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
 // turn is one client request and its response.
 type turn struct {
-	h      *handler
-	w      http.ResponseWriter
-	r      *http.Request
-	client *Client
-	req    *chat.Request
-	tools  Tools
+	h       *handler
+	w       http.ResponseWriter
+	r       *http.Request
+	client  *Client
+	req     *chat.Request
+	tools   Tools
+	servers []string // whose tools the request could have
 
-	start  time.Time
-	places chan struct{} // taken by the calls that run; nil: no limit
-	rec    ledger
-	acted  bool   // an MCP call ran that may have changed something, and no journal knows
-	asked  bool   // the provider was sent a request
-	status int    // of the provider's first answer, if that was not streamed
-	text   string // that the client has seen, of all segments
+	start   time.Time
+	span    trace.Span
+	places  chan struct{} // taken by the calls that run; nil: no limit
+	rec     ledger
+	acted   bool          // an MCP call ran that may have changed something, and no journal knows
+	asked   bool          // the provider was sent a request
+	status  int           // of the provider's first answer, if that was not streamed
+	text    string        // that the client has seen, of all segments
+	sent    time.Time     // when the current segment's request went out
+	lag     time.Duration // from then to the first byte of its answer
+	failure string        // a word for why the turn failed
 
 	session  *session
 	conv     *conversation
@@ -48,7 +56,7 @@ type turn struct {
 }
 
 func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req *chat.Request, tools Tools) *turn {
-	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, start: time.Now(), answer: newAnswer(w, h.MaxResponseBytes)}
+	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, start: time.Now(), span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
 	dialect := chat.Dialects[c.Dialect]
 	known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
 	t.relay = &chat.Relay{Known: known, Hidden: t.hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
@@ -57,9 +65,22 @@ func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req 
 		t.places = make(chan struct{}, c.MaxParallelCalls)
 	}
 	t.rec.omitted = tools.Omitted()
-	t.rec.report = Report{ID: r.Header.Get("X-Request-Id"), Client: c.Name, Model: req.Model, Stream: req.Stream, Start: t.start,
-		Unavailable: tools.Unavailable(), Omitted: len(t.rec.omitted), Segments: []SegmentReport{}, Calls: []CallReport{}}
 	return t
+}
+
+// report begins the report with what is known at the start.
+func (t *turn) report() {
+	r := Report{ID: t.r.Header.Get("X-Request-Id"), Client: t.client.Name, Model: t.req.Model, Stream: t.req.Stream, Start: t.start,
+		Identity: strings.TrimPrefix(t.session.scope.Client, t.client.Name+"/"), Unavailable: t.tools.Unavailable(),
+		Segments: []SegmentReport{}, Calls: []CallReport{}, Omitted: len(t.rec.omitted)}
+	if at := t.span.SpanContext(); at.IsValid() {
+		r.TraceID = at.TraceID().String()
+	}
+	for _, tool := range t.tools.Injected() {
+		r.Injected++
+		r.InjectedTokens += tool.Tokens
+	}
+	t.rec.report = r
 }
 
 // hidden says whether a call of a function stays inside. The client's own names
@@ -103,7 +124,9 @@ func (t *turn) run() {
 		t.journal.done()
 	case errors.Is(err, errCopied):
 		t.journal.broken(ctx)
-		t.end(StopError, t.rec.report.Segments[0].Status, err)
+		first := t.rec.report.Segments[0]
+		t.failure = first.ErrorType
+		t.end(StopError, first.Status, err)
 	default:
 		t.journal.broken(ctx)
 		t.fail(ctx, err)
@@ -215,7 +238,7 @@ func (t *turn) finish(reply *chat.Reply, own []chat.Call, capped bool) error {
 
 // close sends the end of the client's answer.
 func (t *turn) close(stop, reason string) error {
-	extensions := t.rec.extensions(stop)
+	extensions := t.extensions(stop)
 	if t.req.Stream {
 		t.answer.seize()
 		for _, data := range append(t.relay.Finish(reason, t.rec.usage, extensions), "[DONE]") {
@@ -247,11 +270,16 @@ func (t *turn) close(stop, reason string) error {
 func (t *turn) end(stop string, status int, err error) {
 	r := &t.rec.report
 	r.Duration, r.Status, r.StopReason = time.Since(t.start), status, stop
+	r.FirstByte, r.Silence = t.answer.times(t.start)
+	if r.FirstByte == 0 && status != 0 {
+		r.FirstByte = r.Duration // it came whole, at the end
+	}
 	if t.rec.usage != "" {
 		r.Usage = json.RawMessage(t.rec.usage)
 	}
 	if err != nil {
 		r.Error = err.Error()
 	}
-	t.h.OnTurn(r)
+	t.endTurn(err)
+	t.h.OnTurn(t.r.Context(), r)
 }

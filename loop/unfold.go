@@ -72,6 +72,7 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 	trim(old, fresh, t.client.HistoryMaxBytes)
 	if fresh != nil {
 		old = append(old, fresh)
+		t.linkBack(all[len(all)-1].record)
 	}
 	for i, k := range all {
 		for _, p := range old[i] {
@@ -106,7 +107,9 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 	if len(k.missing()) > 0 || len(given.approved) > 0 {
 		t.ownSilence()
 	}
-	asked, err := k.await(ctx, t.calls, given)
+	waiting, span := t.awaits(ctx, k.held)
+	asked, err := k.await(waiting, t.calls, given)
+	span.End()
 	if given != nil {
 		for _, i := range given.started {
 			t.called(k.calls[i].name, k.calls[i].arguments)

@@ -110,6 +110,9 @@ func (ts *Toolset) bind(taken []string) *Binding {
 	return b
 }
 
+// List lists the functions in the order of JSON.
+func (b *Binding) List() []Tool { return offers(b.entries) }
+
 // JSON is the tools as comma-joined elements of the request's tools, without
 // brackets; empty if there are none. The bytes are the same for the same tools.
 func (b *Binding) JSON() []byte { return b.json }
@@ -165,7 +168,7 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 		}
 		if observe := host.opts.Observe; observe != nil {
 			event.Duration, event.Outcome = time.Since(event.Start), res.Outcome
-			observe(event)
+			observe(ctx, event)
 		}
 	}()
 	e, arguments := b.target(name, arguments)

@@ -125,6 +125,20 @@ type answer struct {
 	odd    string
 }
 
+// requestID is the id of the request as text; "" before it went out.
+func (cp *capture) requestID() string {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	return gjson.Parse(cp.id).String()
+}
+
+// peek returns what was taken so far.
+func (cp *capture) peek() answer {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost, cp.odd}
+}
+
 // answer returns what was taken. The request must be over.
 func (cp *capture) answer() answer {
 	cp.mu.Lock()

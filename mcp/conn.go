@@ -78,6 +78,7 @@ type conn struct {
 	suspect chan struct{} // something failed: check now
 	current atomic.Pointer[state]
 	everUp  atomic.Bool
+	listed  atomic.Int64 // when its tools were last listed, in Unix nanoseconds; 0: never
 	used    atomic.Int64 // when somebody last wanted it, in Unix nanoseconds
 	running atomic.Int32 // calls
 	way     way          // how the server was reached last; used by run alone
@@ -161,6 +162,7 @@ func (c *conn) run() {
 		firstOver()
 		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.lists[listTools]))
 		last, err = c.serve(s, cat, wholeOver)
+		s.out.ended(s.age(), err)
 		wait.lived(s.age())
 		delay := wait.next(false)
 		if delay <= backoffFirst && c.ctx.Err() == nil {
@@ -225,6 +227,9 @@ func (c *conn) status() ServerStatus {
 	}
 	if st.err != nil {
 		status.Error = st.err.Error()
+	}
+	if at := c.listed.Load(); at != 0 {
+		status.Listed = time.Unix(0, at)
 	}
 	return status
 }

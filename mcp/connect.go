@@ -60,6 +60,7 @@ func (c *conn) open(known *catalog) (*session, *catalog, error) {
 			cat = cat.with(l, nil)
 		}
 	}
+	c.listed.Store(time.Now().UnixNano())
 	return s, cat, nil
 }
 
@@ -123,6 +124,7 @@ func (c *conn) newSession() *session {
 		dead: make(chan struct{}), pages: map[string]page{},
 	}
 	s.calls, s.cut = context.WithCancel(context.Background())
+	s.out = &sender{tracing: c.host.tracing, server: c.cfg.reach()}
 	return s
 }
 
@@ -145,8 +147,8 @@ func (c *conn) dial(by way) (*session, error) {
 		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { c.announce(listPrompts) },
 	})
 	client.AddSendingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-		s.send = next
-		return next
+		s.out.next = next
+		return s.out.send
 	})
 	// Not ctx itself: a 2024-11-05 session ends with the context of its Connect,
 	// and the listen stream of 2026-07-28 heeds no context at all.
@@ -169,6 +171,7 @@ func (c *conn) dial(by way) (*session, error) {
 		return nil, err
 	}
 	s.cs = cs
+	s.out.opened(s.version(), cs.ID())
 	if w, ok := s.tr.(*wire); ok {
 		w.version = s.version()
 		w.opened.Store(true)

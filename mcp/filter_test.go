@@ -52,7 +52,7 @@ func TestRuleNamesStay(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, named(t, "kb", "read"))
 	b := toolsOf(t, h, "kb").Bind([]string{"kb__read"})
-	tool := offers(b.entries)[0]
+	tool := b.List()[0]
 	if tool.Name == "kb__read" || !slices.Equal(tool.RuleNames, []string{"kb__read"}) {
 		t.Errorf("%+v", tool)
 	}

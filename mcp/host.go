@@ -99,8 +99,10 @@ type Options struct {
 	Log *slog.Logger
 	// Version is told to servers as the client's version.
 	Version string
-	// Observe, if set, is called at the end of every call; it must not block.
-	Observe func(CallEvent)
+	// Observe, if set, is called at the end of every call, with its context; it must
+	// not block.
+	Observe   func(context.Context, CallEvent)
+	Telemetry Telemetry
 }
 
 // CallEvent describes one finished MCP call, without its arguments and result.
@@ -118,11 +120,12 @@ type CallEvent struct {
 // Host owns the connections to all configured servers. Its methods may be
 // called from many goroutines at once.
 type Host struct {
-	opts  Options
-	ctx   context.Context
-	stop  context.CancelFunc
-	group sync.WaitGroup // supervisors and what they leave running
-	sets  toolsetCache
+	opts    Options
+	tracing *tracing
+	ctx     context.Context
+	stop    context.CancelFunc
+	group   sync.WaitGroup // supervisors and what they leave running
+	sets    toolsetCache
 
 	mu      sync.RWMutex
 	closed  bool
@@ -143,7 +146,7 @@ func NewHost(o Options) *Host {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Host{opts: o, servers: map[string]*server{}}
+	h := &Host{opts: o, tracing: newTracing(o.Telemetry, o.Log), servers: map[string]*server{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.Update(o.Servers)
 	h.group.Go(h.sweepIdle)
@@ -258,6 +261,7 @@ type ServerStatus struct {
 	SystemPrompts     int       `json:"system_prompts"`
 	Error             string    `json:"error,omitempty"` // why it is not connected
 	Since             time.Time `json:"since"`           // when this state began
+	Listed            time.Time `json:"listed,omitzero"` // when its tools were last listed
 	// Forwarded counts the extra connections that belong to one caller each.
 	Forwarded int `json:"forwarded,omitempty"`
 }

@@ -149,6 +149,7 @@ func (k *keeper) refreshTools(announced bool) {
 	case err == nil && announced && s.meta != nil && cat != k.catalog && bindsHeaders(cat.lists[listTools]):
 		s.kill(errParams)
 	case err == nil:
+		c.listed.Store(f.refreshed.UnixNano())
 		k.doubts = 0
 		k.replace(listTools, cat, announced)
 	case isRPC(err) && namesSession(err.Error()):

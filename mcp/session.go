@@ -40,10 +40,10 @@ type session struct {
 	log    *slog.Logger
 	cs     *sdk.ClientSession
 	tr     transport
-	send   sdk.MethodHandler // the SDK's own sender, under its list caches
-	meta   sdk.Meta          // what 2026-07-28 wants in every request, nil before
-	group  *sync.WaitGroup   // the host's
-	hurry  <-chan struct{}   // the host closes
+	out    *sender         // the SDK's own, under its list caches, with telemetry
+	meta   sdk.Meta        // what 2026-07-28 wants in every request, nil before
+	group  *sync.WaitGroup // the host's
+	hurry  <-chan struct{} // the host closes
 	opened time.Time
 	deaf   atomic.Bool     // the stream that announces changes ended, and the SDK opens no other
 	calls  context.Context // ends the running calls
@@ -163,7 +163,7 @@ func (s *session) request(ctx context.Context, method string, params sdk.Params)
 	if params.GetMeta() == nil {
 		params.SetMeta(maps.Clone(s.meta))
 	}
-	return s.send(ctx, method, &sdk.ClientRequest[sdk.Params]{Session: s.cs, Params: params})
+	return s.out.send(ctx, method, &sdk.ClientRequest[sdk.Params]{Session: s.cs, Params: params})
 }
 
 // ask sends a request past the SDK's caches. Without a result, the answer tells

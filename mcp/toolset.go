@@ -176,7 +176,7 @@ func (ts *Toolset) Unavailable() []string { return ts.unavailable }
 
 // Tools lists the functions under the names that they have in a request without
 // functions of its own, sorted by server and name.
-func (ts *Toolset) Tools() []Tool { return offers(ts.plain.entries) }
+func (ts *Toolset) Tools() []Tool { return ts.plain.List() }
 
 // Omitted lists the functions for which MaxTools leaves no room in such a request,
 // in the order in which they would get it.

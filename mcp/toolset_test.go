@@ -135,7 +135,7 @@ func TestUnknownTool(t *testing.T) {
 	t.Parallel()
 	var events []CallEvent
 	cfg := named(t, "wx", "forecast", "now", "radar", "history")
-	h := startHost(t, Options{Servers: []Server{cfg}, Observe: func(e CallEvent) { events = append(events, e) }})
+	h := startHost(t, Options{Servers: []Server{cfg}, Observe: func(_ context.Context, e CallEvent) { events = append(events, e) }})
 	b := toolsOf(t, h, "wx").Bind(nil)
 	res := b.Call(t.Context(), "wx__forcast", "{}")
 	if res.Outcome != OutcomeUnknownTool || !res.IsError || !strings.Contains(res.Text, "The nearest names are: wx__forecast.") {

@@ -51,8 +51,9 @@ type wire struct {
 	next   http.RoundTripper // over base, with the caller's credential
 	origin *url.URL
 	header http.Header
-	probe  time.Duration     // for requests that a server may leave without an answer
-	onEnd  func(listen bool) // a standing stream ended
+	trace  func(context.Context, http.Header) // puts the context of a trace into a request
+	probe  time.Duration                      // for requests that a server may leave without an answer
+	onEnd  func(listen bool)                  // a standing stream ended
 	hear   func(incoming) bool
 	sse    bool // the transport of 2024-11-05
 	client *http.Client
@@ -83,7 +84,7 @@ func (c *conn) newWire(s *session, sse bool) (*wire, error) {
 	}
 	w := &wire{
 		base: base, next: c.signer.RoundTripper(base), origin: origin, header: header,
-		probe: c.cfg.ConnectTimeout / 2, sse: sse, hear: s.hear,
+		trace: c.host.tracing.header, probe: c.cfg.ConnectTimeout / 2, sse: sse, hear: s.hear,
 		onEnd: func(listen bool) {
 			if listen {
 				s.deaf.Store(true)
@@ -204,6 +205,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // prepare adds the configured and the forwarded headers.
 func (w *wire) prepare(out *http.Request) *http.Request {
+	w.trace(out.Context(), out.Header)
 	for name, values := range w.header {
 		out.Header[name] = values
 	}

@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Event is one finished operation of a store, for metrics and logs.
@@ -33,26 +38,73 @@ func (e Event) Outcome() string {
 	return "cancelled"
 }
 
-// observer tells of each operation of a store. Watch and Close pass through.
+// observer tells of each operation of a store, and makes spans of those inside a
+// span. Watch and Close pass through.
 type observer struct {
 	Store
-	tell func(Event)
+	tell   func(context.Context, Event) // nil: nobody
+	tracer trace.Tracer                 // nil: no spans
+	kind   trace.SpanKind
+	attrs  []attribute.KeyValue // of every span
 }
 
-func observed(s Store, tell func(Event)) Store {
-	if tell == nil {
+// observed puts an observer before a store, if somebody wants to know.
+func observed(s Store, o Options, kind trace.SpanKind, attrs ...attribute.KeyValue) Store {
+	if o.Observe == nil && o.Traces == nil {
 		return s
 	}
-	return &observer{s, tell}
+	out := &observer{Store: s, tell: o.Observe, kind: kind, attrs: attrs}
+	if o.Traces != nil {
+		out.tracer = o.Traces.Tracer("github.com/mcp-via-llm/mcp-via-llm/sessions", trace.WithSchemaURL(semconv.SchemaURL))
+	}
+	return out
 }
 
-// done is deferred with the time of the call and a pointer to its error.
-func (o *observer) done(op string, start time.Time, err *error) {
-	o.tell(Event{Op: op, Duration: time.Since(start), Err: *err})
+// Size is that of a store in memory; ok is false for others.
+func Size(s Store) (keys int, bytes int64, ok bool) {
+	if o, is := s.(*observer); is {
+		s = o.Store
+	}
+	m, ok := s.(*Memory)
+	if !ok {
+		return 0, 0, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries), m.bytes, true
+}
+
+// begin starts an operation; end is deferred with a pointer to its error.
+func (o *observer) begin(ctx context.Context, op string) (_ context.Context, end func(*error)) {
+	start := time.Now()
+	ctx, span := o.span(ctx, op)
+	return ctx, func(err *error) { o.done(ctx, span, Event{Op: op, Duration: time.Since(start), Err: *err}) }
+}
+
+// span is nil outside a span that still runs: what a heartbeat does belongs to none.
+func (o *observer) span(ctx context.Context, op string) (context.Context, trace.Span) {
+	if o.tracer == nil || !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, nil
+	}
+	return o.tracer.Start(ctx, "session store "+op, trace.WithSpanKind(o.kind), trace.WithAttributes(o.attrs...))
+}
+
+func (o *observer) done(ctx context.Context, span trace.Span, e Event) {
+	if span != nil {
+		if e.Err != nil {
+			span.SetAttributes(semconv.ErrorTypeKey.String(e.Outcome()))
+			span.SetStatus(codes.Error, e.Outcome())
+		}
+		span.End()
+	}
+	if o.tell != nil {
+		o.tell(ctx, e)
+	}
 }
 
 func (o *observer) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...string) ([]Fields, error) {
 	start := time.Now()
+	ctx, span := o.span(ctx, "load")
 	found, err := o.Store.Load(ctx, s, ttl, keys...)
 	e := Event{Op: "load", Duration: time.Since(start), Err: err}
 	for _, f := range found {
@@ -62,71 +114,84 @@ func (o *observer) Load(ctx context.Context, s Scope, ttl time.Duration, keys ..
 			e.Found++
 		}
 	}
-	o.tell(e)
+	o.done(ctx, span, e)
 	return found, err
 }
 
 func (o *observer) Put(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) (err error) {
-	defer o.done("put", time.Now(), &err)
+	ctx, end := o.begin(ctx, "put")
+	defer end(&err)
 	return o.Store.Put(ctx, s, key, f, ttl)
 }
 
 func (o *observer) Settle(ctx context.Context, s Scope, key, field string, value []byte, ttl time.Duration) (actual []byte, err error) {
-	defer o.done("settle", time.Now(), &err)
+	ctx, end := o.begin(ctx, "settle")
+	defer end(&err)
 	return o.Store.Settle(ctx, s, key, field, value, ttl)
 }
 
 func (o *observer) Update(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) (ok bool, err error) {
-	defer o.done("update", time.Now(), &err)
+	ctx, end := o.begin(ctx, "update")
+	defer end(&err)
 	return o.Store.Update(ctx, s, key, f, ttl)
 }
 
 func (o *observer) Delete(ctx context.Context, s Scope, keys ...string) (err error) {
-	defer o.done("delete", time.Now(), &err)
+	ctx, end := o.begin(ctx, "delete")
+	defer end(&err)
 	return o.Store.Delete(ctx, s, keys...)
 }
 
 func (o *observer) Acquire(ctx context.Context, s Scope, name, owner string, ttl time.Duration) (ok bool, err error) {
-	defer o.done("acquire", time.Now(), &err)
+	ctx, end := o.begin(ctx, "acquire")
+	defer end(&err)
 	return o.Store.Acquire(ctx, s, name, owner, ttl)
 }
 
 func (o *observer) Renew(ctx context.Context, s Scope, name, owner string, ttl time.Duration) (ok bool, err error) {
-	defer o.done("renew", time.Now(), &err)
+	ctx, end := o.begin(ctx, "renew")
+	defer end(&err)
 	return o.Store.Renew(ctx, s, name, owner, ttl)
 }
 
 func (o *observer) Release(ctx context.Context, s Scope, name, owner string) (err error) {
-	defer o.done("release", time.Now(), &err)
+	ctx, end := o.begin(ctx, "release")
+	defer end(&err)
 	return o.Store.Release(ctx, s, name, owner)
 }
 
 func (o *observer) Add(ctx context.Context, s Scope, bag, member string, ttl time.Duration) (err error) {
-	defer o.done("add", time.Now(), &err)
+	ctx, end := o.begin(ctx, "add")
+	defer end(&err)
 	return o.Store.Add(ctx, s, bag, member, ttl)
 }
 
 func (o *observer) Members(ctx context.Context, s Scope, bag string) (members []string, err error) {
-	defer o.done("members", time.Now(), &err)
+	ctx, end := o.begin(ctx, "members")
+	defer end(&err)
 	return o.Store.Members(ctx, s, bag)
 }
 
 func (o *observer) Remove(ctx context.Context, s Scope, bag, member string) (ok bool, err error) {
-	defer o.done("remove", time.Now(), &err)
+	ctx, end := o.begin(ctx, "remove")
+	defer end(&err)
 	return o.Store.Remove(ctx, s, bag, member)
 }
 
 func (o *observer) Count(ctx context.Context, client string) (n int, err error) {
-	defer o.done("count", time.Now(), &err)
+	ctx, end := o.begin(ctx, "count")
+	defer end(&err)
 	return o.Store.Count(ctx, client)
 }
 
 func (o *observer) Erase(ctx context.Context, client string) (n int, err error) {
-	defer o.done("erase", time.Now(), &err)
+	ctx, end := o.begin(ctx, "erase")
+	defer end(&err)
 	return o.Store.Erase(ctx, client)
 }
 
 func (o *observer) Ping(ctx context.Context) (err error) {
-	defer o.done("ping", time.Now(), &err)
+	ctx, end := o.begin(ctx, "ping")
+	defer end(&err)
 	return o.Store.Ping(ctx)
 }

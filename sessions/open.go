@@ -5,6 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options say where the store is, how large it may grow and who may read it.
@@ -37,16 +40,18 @@ type Options struct {
 	MaxEntries int
 	MaxBytes   int64
 
-	// Observe, if set, is told of each operation, and of each value that could not
-	// be read. It must be quick and safe for concurrent use.
-	Observe func(Event)
+	// Observe, if set, is told of each operation, with its context, and of each value
+	// that could not be read. It must be quick and safe for concurrent use.
+	Observe func(context.Context, Event)
+	// Traces, if set, makes a span of each operation that happens inside one.
+	Traces trace.TracerProvider
 }
 
 // Open gives the store that o describes. It fails only for options that can never
 // work: Redis may come up later. No error holds a password or a key.
 func Open(o Options) (Store, error) {
 	if o.RedisURL == "" {
-		return observed(NewMemory(orDefault(o.MaxEntries, 100_000), orDefault(o.MaxBytes, 256<<20)), o.Observe), nil
+		return observed(NewMemory(orDefault(o.MaxEntries, 100_000), orDefault(o.MaxBytes, 256<<20)), o, trace.SpanKindInternal), nil
 	}
 	o.KeyPrefix = orDefault(o.KeyPrefix, "mcpvia:")
 	if strings.ContainsAny(o.KeyPrefix, "{}") {
@@ -57,13 +62,13 @@ func Open(o Options) (Store, error) {
 		return nil, err
 	}
 	if o.Observe != nil {
-		codec.Corrupt = func(err error) { o.Observe(Event{Op: "decode", Err: err}) }
+		codec.Corrupt = func(err error) { o.Observe(context.Background(), Event{Op: "decode", Err: err}) }
 	}
 	r, err := newRedis(o)
 	if err != nil {
 		return nil, err
 	}
-	return observed(Sealed(r, codec), o.Observe), nil
+	return observed(Sealed(r, codec), o, trace.SpanKindClient, semconv.DBSystemNameRedis), nil
 }
 
 func orDefault[T comparable](v, otherwise T) T {

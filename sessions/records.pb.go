@@ -40,6 +40,9 @@ type Turn struct {
 	Calls []*Call `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
 	// visible is the hash of the content that the client saw.
 	Visible []byte `protobuf:"bytes,5,opt,name=visible,proto3" json:"visible,omitempty"`
+	// span of the turn, as the header traceparent of W3C Trace Context; empty if it
+	// was not sampled.
+	Span string `protobuf:"bytes,6,opt,name=span,proto3" json:"span,omitempty"`
 	// about is the anchor of the record whose calls this visible message asks
 	// about. It stands for nothing itself. Empty in other records.
 	About string `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`
@@ -113,6 +116,13 @@ func (x *Turn) GetVisible() []byte {
 		return x.Visible
 	}
 	return nil
+}
+
+func (x *Turn) GetSpan() string {
+	if x != nil {
+		return x.Span
+	}
+	return ""
 }
 
 func (x *Turn) GetAbout() string {
@@ -220,6 +230,8 @@ type Result struct {
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// finished_unix_ms is when it ended, in milliseconds since 1970.
 	FinishedUnixMs int64 `protobuf:"varint,3,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
+	// span of a call that ran in the background, as that of Turn.
+	Span string `protobuf:"bytes,8,opt,name=span,proto3" json:"span,omitempty"`
 	// images of the result.
 	Images []*Image `protobuf:"bytes,4,rep,name=images,proto3" json:"images,omitempty"`
 	// usage, as raw JSON, of what the server asked the model meanwhile.
@@ -277,6 +289,13 @@ func (x *Result) GetFinishedUnixMs() int64 {
 		return x.FinishedUnixMs
 	}
 	return 0
+}
+
+func (x *Result) GetSpan() string {
+	if x != nil {
+		return x.Span
+	}
+	return ""
 }
 
 func (x *Result) GetImages() []*Image {
@@ -627,13 +646,14 @@ var File_records_proto protoreflect.FileDescriptor
 
 const file_records_proto_rawDesc = "" +
 	"\n" +
-	"\rrecords.proto\x12\x12mcpvia.sessions.v1\"\xdf\x01\n" +
+	"\rrecords.proto\x12\x12mcpvia.sessions.v1\"\xf3\x01\n" +
 	"\x04Turn\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
 	"\x06before\x18\x02 \x03(\fR\x06before\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\fR\amessage\x12.\n" +
 	"\x05calls\x18\x04 \x03(\v2\x18.mcpvia.sessions.v1.CallR\x05calls\x12\x18\n" +
-	"\avisible\x18\x05 \x01(\fR\avisible\x12\x14\n" +
+	"\avisible\x18\x05 \x01(\fR\avisible\x12\x12\n" +
+	"\x04span\x18\x06 \x01(\tR\x04span\x12\x14\n" +
 	"\x05about\x18\a \x01(\tR\x05about\x12+\n" +
 	"\x12open_until_unix_ms\x18\b \x01(\x03R\x0fopenUntilUnixMs\"v\n" +
 	"\x04Call\x12\x0e\n" +
@@ -643,11 +663,12 @@ const file_records_proto_rawDesc = "" +
 	"\n" +
 	"repeatable\x18\x04 \x01(\bR\n" +
 	"repeatable\x12\x12\n" +
-	"\x04asks\x18\x05 \x01(\bR\x04asks\"\xa9\x01\n" +
+	"\x04asks\x18\x05 \x01(\bR\x04asks\"\xbd\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12(\n" +
-	"\x10finished_unix_ms\x18\x03 \x01(\x03R\x0efinishedUnixMs\x121\n" +
+	"\x10finished_unix_ms\x18\x03 \x01(\x03R\x0efinishedUnixMs\x12\x12\n" +
+	"\x04span\x18\b \x01(\tR\x04span\x121\n" +
 	"\x06images\x18\x04 \x03(\v2\x19.mcpvia.sessions.v1.ImageR\x06images\x12\x14\n" +
 	"\x05usage\x18\x05 \x01(\fR\x05usage\"/\n" +
 	"\x05Image\x12\x12\n" +

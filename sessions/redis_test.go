@@ -139,7 +139,7 @@ func TestObserve(t *testing.T) {
 	s := redisrig.Start(t)
 	var mu sync.Mutex
 	seen := map[string]int{}
-	store := open(t, sessions.Options{RedisURL: s.URL, EncryptionKeys: []string{encryptionKey}, Observe: func(e sessions.Event) {
+	store := open(t, sessions.Options{RedisURL: s.URL, EncryptionKeys: []string{encryptionKey}, Observe: func(_ context.Context, e sessions.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen[fmt.Sprint(e.Op, " ", e.Outcome(), " ", e.Found, " ", e.Missing)]++

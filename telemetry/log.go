@@ -1,23 +1,75 @@
 package telemetry
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"os"
+
+	"go.opentelemetry.io/contrib/bridges/otelslog"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // NewLog makes the service's log. Level is debug, info, warn or error; format is
-// json, text, or auto: text on a terminal, else json.
+// json, text, or auto: text on a terminal, else json. Lines that belong to a trace
+// have its trace_id and span_id (OpenTelemetry, "Trace Context in non-OTLP Log
+// Formats").
 func NewLog(w io.Writer, level, format string) *slog.Logger {
+	options := &slog.HandlerOptions{Level: levelOf(level)}
+	if format == "text" || format != "json" && isTerminal(w) {
+		return slog.New(traced{slog.NewTextHandler(w, options)})
+	}
+	return slog.New(traced{slog.NewJSONHandler(w, options)})
+}
+
+func levelOf(level string) slog.Level {
 	var at slog.Level
 	if at.UnmarshalText([]byte(level)) != nil {
 		at = slog.LevelInfo
 	}
-	options := &slog.HandlerOptions{Level: at}
-	if format == "text" || format != "json" && isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, options))
+	return at
+}
+
+// Log sends what goes to log over OTLP too, from the given level up, if that is
+// configured.
+func (t *Telemetry) Log(log *slog.Logger, level string) *slog.Logger {
+	if len(exporters("LOGS")) == 0 || disabled() {
+		return log
 	}
-	return slog.New(slog.NewJSONHandler(w, options))
+	bridge := otelslog.NewHandler(Name, otelslog.WithLoggerProvider(t.Logs))
+	return slog.New(slog.NewMultiHandler(log.Handler(), atLeast{bridge, levelOf(level)}))
+}
+
+// traced adds the trace to lines whose context has one.
+type traced struct{ slog.Handler }
+
+func (h traced) Handle(ctx context.Context, record slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		record = record.Clone()
+		record.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
+func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
+
+// atLeast drops lines below a level, which the bridge would send all.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level && h.Handler.Enabled(ctx, level)
+}
+
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
 }
 
 func isTerminal(w io.Writer) bool {

@@ -1,4 +1,3 @@
-// Package telemetry sets up metrics and the log.
 package telemetry
 
 import (
@@ -14,100 +13,178 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
-	sdk "go.opentelemetry.io/otel/sdk/metric"
+	nometric "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/semconv/v1.41.0/genaiconv"
 )
 
 // cardinalityLimit bounds the series of one metric. Names of servers and clients
 // come from the configuration, but names of tools from servers.
 const cardinalityLimit = 2000
 
-// Buckets for turns and calls, in seconds: from a cached answer to a long loop.
-var seconds = metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+// Buckets in seconds. Those of gen_ai.* and in tokens are the conventions' own.
+var (
+	turnSeconds    = metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600) // from a cached answer to a long loop
+	storeSeconds   = metric.WithExplicitBucketBoundaries(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
+	modelSeconds   = metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+	chunkSeconds   = metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+	tokenBuckets   = metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+	segmentBuckets = metric.WithExplicitBucketBoundaries(1, 2, 3, 4, 5, 7, 10, 15, 20, 30)
+)
 
-// Buckets for the store, in seconds: from a map in memory to a Redis that hangs.
-var milliseconds = metric.WithExplicitBucketBoundaries(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
-
-// Metrics are the instruments of the service. The zero value is not usable.
+// Metrics are the instruments of the service.
 type Metrics struct {
-	provider *sdk.MeterProvider
+	provider meterProvider
 	registry *prometheus.Registry
+	meter    metric.Meter
+	models   names
 
 	turns        metric.Int64Counter
 	turnDuration metric.Float64Histogram
-	segments     metric.Int64Counter
+	firstByte    metric.Float64Histogram
+	silence      metric.Float64Histogram
+	segments     metric.Int64Histogram
 	calls        metric.Int64Counter
 	callDuration metric.Float64Histogram
+	cached       metric.Int64Counter
 	reloads      metric.Int64Counter
 	extproc      metric.Int64Counter
-	serverUp     metric.Int64ObservableGauge
 	sessions     metric.Int64Counter
 	storeOps     metric.Float64Histogram
 	audit        metric.Int64Counter
 	omitted      metric.Int64Gauge
-	meter        metric.Meter
+
+	operation  genaiconv.ClientOperationDuration
+	tokens     genaiconv.ClientTokenUsage
+	firstChunk genaiconv.ClientOperationTimeToFirstChunk
 }
 
-// NewMetrics makes the instruments on a registry of their own.
-func NewMetrics() (*Metrics, error) {
+// meterProvider is the SDK's, or one that does nothing.
+type meterProvider interface {
+	metric.MeterProvider
+	Shutdown(context.Context) error
+}
+
+type noMeters struct{ nometric.MeterProvider }
+
+func (noMeters) Shutdown(context.Context) error { return nil }
+
+// newMetrics makes the instruments, on a registry of their own for Prometheus and
+// for whatever else the environment names.
+func newMetrics(ctx context.Context, about *resource.Resource) (*Metrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	reader, err := exporter.New(
-		exporter.WithRegisterer(registry),
-		exporter.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
-		exporter.WithoutTargetInfo(),
-		exporter.WithoutScopeInfo(),
-	)
-	if err != nil {
-		return nil, err
+	m := &Metrics{registry: registry, provider: noMeters{}}
+	if !disabled() {
+		scraped, err := exporter.New(
+			exporter.WithRegisterer(registry),
+			exporter.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
+			exporter.WithoutTargetInfo(),
+			exporter.WithoutScopeInfo(),
+		)
+		if err != nil {
+			return nil, err
+		}
+		options := []sdkmetric.Option{sdkmetric.WithReader(scraped), sdkmetric.WithResource(about), sdkmetric.WithCardinalityLimit(cardinalityLimit)}
+		readers, err := pushed(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, reader := range readers {
+			options = append(options, sdkmetric.WithReader(reader))
+		}
+		m.provider = sdkmetric.NewMeterProvider(options...)
 	}
-	provider := sdk.NewMeterProvider(sdk.WithReader(reader), sdk.WithCardinalityLimit(cardinalityLimit))
-	m := &Metrics{provider: provider, registry: registry, meter: provider.Meter("mcp-via-llm")}
-	return m, m.instruments(m.meter)
+	m.meter = m.provider.Meter(Name, metric.WithSchemaURL(semconv.SchemaURL))
+	return m, m.instruments()
 }
 
-func (m *Metrics) instruments(meter metric.Meter) error {
-	errs := make([]error, 12)
-	m.turns, errs[0] = meter.Int64Counter("mcp_via_llm.turns", metric.WithDescription("Turns that ended, by client and stop reason."))
-	m.turnDuration, errs[1] = meter.Float64Histogram("mcp_via_llm.turn.duration", metric.WithUnit("s"), seconds, metric.WithDescription("Wall time of turns."))
-	m.segments, errs[2] = meter.Int64Counter("mcp_via_llm.segments", metric.WithDescription("Exchanges with the LLM inside turns."))
-	m.calls, errs[3] = meter.Int64Counter("mcp_via_llm.tool.calls", metric.WithDescription("MCP calls that ended, by outcome."))
-	m.callDuration, errs[4] = meter.Float64Histogram("mcp_via_llm.tool.duration", metric.WithUnit("s"), seconds, metric.WithDescription("Wall time of MCP calls."))
-	m.reloads, errs[5] = meter.Int64Counter("mcp_via_llm.config.reloads", metric.WithDescription("Changes of the configuration file, by outcome."))
-	m.extproc, errs[6] = meter.Int64Counter("mcp_via_llm.extproc.events", metric.WithDescription("What happened on external-processing streams."))
-	m.serverUp, errs[7] = meter.Int64ObservableGauge("mcp_via_llm.server.connected", metric.WithDescription("1 while the MCP server is connected, else 0."))
-	m.sessions, errs[8] = meter.Int64Counter("mcp_via_llm.session.events", metric.WithDescription("What happened to hidden history, mixed turns and journals."))
-	m.storeOps, errs[9] = meter.Float64Histogram("mcp_via_llm.store.duration", metric.WithUnit("s"), milliseconds, metric.WithDescription("Time of operations of the session store."))
-	m.audit, errs[10] = meter.Int64Counter("mcp_via_llm.audit.records", metric.WithDescription("Records of the audit log, by whether its file has them."))
-	m.omitted, errs[11] = meter.Int64Gauge("mcp_via_llm.tools.omitted", metric.WithDescription("Tools for which max_tools had no room in the client's last request."))
-	return errors.Join(errs...)
+// making collects the errors of making instruments.
+type making struct {
+	meter metric.Meter
+	errs  []error
 }
 
-// Handler serves the metrics in the Prometheus formats.
+func (m *making) counter(name, unit, help string) metric.Int64Counter {
+	i, err := m.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(help))
+	m.errs = append(m.errs, err)
+	return i
+}
+
+func (m *making) seconds(name string, buckets metric.HistogramOption, help string) metric.Float64Histogram {
+	i, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), buckets, metric.WithDescription(help))
+	m.errs = append(m.errs, err)
+	return i
+}
+
+func (m *Metrics) instruments() error {
+	n := &making{meter: m.meter}
+	m.turns = n.counter("mcp_via_llm.turns", "", "Turns that ended, by client and stop reason.")
+	m.turnDuration = n.seconds("mcp_via_llm.turn.duration", turnSeconds, "Wall time of turns.")
+	m.firstByte = n.seconds("mcp_via_llm.turn.time_to_first_byte", turnSeconds, "From a turn's start to the first byte of its answer.")
+	m.silence = n.seconds("mcp_via_llm.turn.longest_silence", turnSeconds, "The longest time in which a streamed answer that had begun brought nothing but keep-alives.")
+	m.calls = n.counter("mcp_via_llm.tool.calls", "", "MCP calls that ended, by outcome.")
+	m.callDuration = n.seconds("mcp_via_llm.tool.duration", turnSeconds, "Wall time of MCP calls.")
+	m.cached = n.counter("mcp_via_llm.prompt_cache.tokens", "{token}", "Input tokens by what the provider's prompt cache did for them: read, write or none.")
+	m.reloads = n.counter("mcp_via_llm.config.reloads", "", "Changes of the configuration file, by outcome.")
+	m.extproc = n.counter("mcp_via_llm.extproc.events", "", "What happened on external-processing streams.")
+	m.sessions = n.counter("mcp_via_llm.session.events", "", "What happened to hidden history, mixed turns and journals.")
+	m.storeOps = n.seconds("mcp_via_llm.store.duration", storeSeconds, "Time of operations of the session store, by outcome.")
+	m.audit = n.counter("mcp_via_llm.audit.records", "", "Records of the audit log, by whether its file has them.")
+	errs := make([]error, 5)
+	m.segments, errs[0] = m.meter.Int64Histogram("mcp_via_llm.turn.segments", segmentBuckets, metric.WithDescription("Exchanges with the LLM in one turn."))
+	m.operation, errs[1] = genaiconv.NewClientOperationDuration(m.meter, modelSeconds)
+	m.tokens, errs[2] = genaiconv.NewClientTokenUsage(m.meter, tokenBuckets)
+	m.firstChunk, errs[3] = genaiconv.NewClientOperationTimeToFirstChunk(m.meter, chunkSeconds)
+	m.omitted, errs[4] = m.meter.Int64Gauge("mcp_via_llm.tools.omitted", metric.WithDescription("Tools for which max_tools had no room in the client's last request."))
+	return errors.Join(append(n.errs, errs...)...)
+}
+
+// Meters makes instruments of other packages.
+func (m *Metrics) Meters() metric.MeterProvider { return m.provider }
+
+// Handler serves the metrics in the Prometheus formats; exemplars are in that of
+// OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// Shutdown ends the provider.
-func (m *Metrics) Shutdown(ctx context.Context) error { return m.provider.Shutdown(ctx) }
+// Turn is a turn that ended.
+type Turn struct {
+	Client, StopReason string
+	Duration           time.Duration
+	FirstByte          time.Duration // 0: the client got nothing
+	Silence            time.Duration // 0: not streamed
+	Segments           int
+}
 
-// Turn counts a turn that ended.
-func (m *Metrics) Turn(client, stopReason string, duration time.Duration, segments int) {
-	byClient := attribute.String("client", client)
-	ended := metric.WithAttributes(byClient, attribute.String("stop_reason", stopReason))
-	m.turns.Add(context.Background(), 1, ended)
-	m.turnDuration.Record(context.Background(), duration.Seconds(), ended)
-	m.segments.Add(context.Background(), int64(segments), metric.WithAttributes(byClient))
+// Turn counts a turn. A sampled span in ctx makes exemplars.
+func (m *Metrics) Turn(ctx context.Context, t Turn) {
+	byClient := attribute.String("client", t.Client)
+	client := metric.WithAttributes(byClient)
+	ended := metric.WithAttributes(byClient, attribute.String("stop_reason", t.StopReason))
+	m.turns.Add(ctx, 1, ended)
+	m.turnDuration.Record(ctx, t.Duration.Seconds(), ended)
+	m.segments.Record(ctx, int64(t.Segments), client)
+	if t.FirstByte > 0 {
+		m.firstByte.Record(ctx, t.FirstByte.Seconds(), client)
+	}
+	if t.Silence > 0 {
+		m.silence.Record(ctx, t.Silence.Seconds(), client)
+	}
 }
 
 // ToolCall counts an MCP call that ended. Server and tool are empty for a name
 // that no server has: the model made it up, and there is no end of such names.
-func (m *Metrics) ToolCall(server, tool, outcome string, duration time.Duration) {
+func (m *Metrics) ToolCall(ctx context.Context, server, tool, outcome string, duration time.Duration) {
 	if server == "" {
 		tool = ""
 	}
 	byServer, byOutcome := attribute.String("server", server), attribute.String("outcome", outcome)
-	m.calls.Add(context.Background(), 1, metric.WithAttributes(byServer, attribute.String("tool", tool), byOutcome))
-	m.callDuration.Record(context.Background(), duration.Seconds(), metric.WithAttributes(byServer, byOutcome))
+	m.calls.Add(ctx, 1, metric.WithAttributes(byServer, attribute.String("tool", tool), byOutcome))
+	m.callDuration.Record(ctx, duration.Seconds(), metric.WithAttributes(byServer, byOutcome))
 }
 
 // Omitted tells how many tools had no room in a request of a client.
@@ -143,26 +220,6 @@ func (m *Metrics) Session(event string) {
 }
 
 // Store records an operation of the session store.
-func (m *Metrics) Store(operation string, duration time.Duration, failed bool) {
-	outcome := "ok"
-	if failed {
-		outcome = "error"
-	}
-	m.storeOps.Record(context.Background(), duration.Seconds(), metric.WithAttributes(attribute.String("operation", operation), attribute.String("outcome", outcome)))
-}
-
-// Servers makes connected, which tells the state of every MCP server by name,
-// the source of the server gauge.
-func (m *Metrics) Servers(connected func() map[string]bool) error {
-	_, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for name, up := range connected() {
-			var value int64
-			if up {
-				value = 1
-			}
-			o.ObserveInt64(m.serverUp, value, metric.WithAttributes(attribute.String("server", name)))
-		}
-		return nil
-	}, m.serverUp)
-	return err
+func (m *Metrics) Store(ctx context.Context, operation, outcome string, duration time.Duration) {
+	m.storeOps.Record(ctx, duration.Seconds(), metric.WithAttributes(attribute.String("operation", operation), attribute.String("outcome", outcome)))
 }

@@ -67,7 +67,7 @@ func (a *app) metricsMux(notReady *atomic.Value) *http.ServeMux {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", a.metrics.Handler())
+	mux.Handle("GET /metrics", a.telemetry.Handler())
 	return mux
 }
 

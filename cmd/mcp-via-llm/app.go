@@ -22,16 +22,17 @@ import (
 
 // app is what all requests share. Its snapshot is swapped as a whole.
 type app struct {
-	log     *slog.Logger
-	metrics *telemetry.Metrics
-	host    *mcp.Host
-	store   sessions.Store
-	memory  *loop.Memory
-	turns   turnRing
-	limits  policy.Limits
-	audit   *policy.Audit
-	short   shortage
-	current atomic.Pointer[snapshot]
+	log       *slog.Logger
+	telemetry *telemetry.Telemetry
+	active    atomic.Int64 // turns
+	host      *mcp.Host
+	store     sessions.Store
+	memory    *loop.Memory
+	turns     turnRing
+	limits    policy.Limits
+	audit     *policy.Audit
+	short     shortage
+	current   atomic.Pointer[snapshot]
 }
 
 // snapshot is one valid configuration with the handlers made from it. A request
@@ -46,18 +47,20 @@ type snapshot struct {
 	direct   http.Handler // on net/http, without Envoy
 }
 
-func newApp(cfg *config.Config, log *slog.Logger, metrics *telemetry.Metrics) (*app, error) {
-	store, err := openStore(cfg.Store, metrics)
-	if err != nil {
+func newApp(cfg *config.Config, log *slog.Logger, t *telemetry.Telemetry) (*app, error) {
+	a := &app{log: log, telemetry: t}
+	var err error
+	if a.store, err = a.openStore(cfg.Store); err != nil {
 		return nil, err
 	}
-	a := &app{log: log, metrics: metrics, store: store, memory: loop.NewMemory(store, log, metrics.Session)}
+	a.memory = loop.NewMemory(a.store, log, t.Session)
 	number, _ := build()
 	options := mcp.Options{
-		Servers: mcpServers(cfg),
-		Log:     log,
-		Version: number,
-		Observe: func(e mcp.CallEvent) { metrics.ToolCall(e.Server, e.Tool, e.Outcome, e.Duration) },
+		Servers:   mcpServers(cfg),
+		Log:       log,
+		Version:   number,
+		Observe:   a.callEnded,
+		Telemetry: mcp.Telemetry{Traces: t.Traces, Meters: t.Meters(), Propagator: t.Propagator},
 	}
 	if address := egress(cfg); address != "" {
 		options.Egress = &url.URL{Scheme: "http", Host: address}
@@ -65,7 +68,7 @@ func newApp(cfg *config.Config, log *slog.Logger, metrics *telemetry.Metrics) (*
 	a.host = mcp.NewHost(options)
 	a.audit = a.newAudit(cfg)
 	a.swap(cfg)
-	return a, metrics.Servers(a.connected)
+	return a, t.Observe(a.state)
 }
 
 // egress is where HTTP MCP servers are dialled; empty: at their own address.
@@ -74,14 +77,6 @@ func egress(cfg *config.Config) string {
 		return ""
 	}
 	return cfg.Envoy.MCPEgress
-}
-
-func (a *app) connected() map[string]bool {
-	all := map[string]bool{}
-	for _, s := range a.host.Status() {
-		all[s.Name] = s.State == "connected"
-	}
-	return all
 }
 
 // swap puts a configuration in force for new requests.
@@ -97,9 +92,9 @@ func (a *app) swap(cfg *config.Config) {
 		Degrade:          cfg.Store.OnError == config.OnErrorDegrade,
 		MaxRequestBytes:  cfg.MaxRequestBytes,
 		MaxResponseBytes: cfg.MaxResponseBytes,
-		OnTurn:           a.turnEnded,
 		Log:              a.log,
 	}
+	a.observed(&options, cfg)
 	s.behind = loop.New(options)
 	if cfg.LLM.BaseURL != "" {
 		options.Transport = &direct{base: mustParse(cfg.LLM.BaseURL), next: directTransport}
@@ -135,12 +130,12 @@ func (a *app) changed(cfg *config.Config) {
 	}
 	a.host.Update(mcpServers(cfg))
 	a.swap(cfg)
-	a.metrics.Reload(telemetry.ReloadApplied)
+	a.telemetry.Reload(telemetry.ReloadApplied)
 	a.log.Info("the new configuration is in force")
 }
 
 func (a *app) refused(err error) {
-	a.metrics.Reload(telemetry.ReloadRefused)
+	a.telemetry.Reload(telemetry.ReloadRefused)
 	a.log.Error("the changed configuration is refused, the old one stays in force", "err", err)
 }
 
@@ -198,14 +193,8 @@ func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, 
 	return &toolset{Binding: bound, set: set, servers: servers, guard: s.guard(c, r)}
 }
 
-func (a *app) turnEnded(r *loop.Report) {
-	a.turns.add(r)
-	a.metrics.Turn(r.Client, r.StopReason, r.Duration, len(r.Segments))
-	a.log.Info("turn", "turn", r)
-}
-
 func (a *app) observe(e extproc.Event) {
-	a.metrics.ExtProc(string(e.Kind), string(e.Outcome))
+	a.telemetry.ExtProc(string(e.Kind), string(e.Outcome))
 	if e.Err != nil {
 		a.log.Warn(fmt.Sprintf("external processing: %s", e.Kind), "err", e.Err)
 	}

@@ -46,7 +46,7 @@ func (s *shortage) isNews(client string, omitted []string) bool {
 // functions of the client's own.
 func (a *app) omitted(c *loop.Client, b *mcp.Binding, own int) {
 	names := b.Omitted()
-	a.metrics.Omitted(c.Name, len(names))
+	a.telemetry.Omitted(c.Name, len(names))
 	if a.short.isNews(c.Name, names) {
 		a.log.Warn("tools are left out, because max_tools has no room for all; the model finds and calls them through mcp_search_tools and mcp_call_tool",
 			"client", c.Name, "max_tools", c.MaxTools, "client_functions", own, "left_out", len(names), "first", names[:min(len(names), saidList)])

@@ -52,6 +52,7 @@ func loopClient(name string, c *config.Client) *loop.Client {
 	}
 	return &loop.Client{
 		Name:             name,
+		Explain:          c.Explain,
 		Servers:          c.Servers,
 		Models:           c.Models,
 		MaxIterations:    c.MaxIterations,
@@ -83,6 +84,15 @@ type toolset struct {
 func (t *toolset) Unavailable() []string { return t.set.Unavailable() }
 
 func (t *toolset) Owns(name string) bool { return mcp.Owns(t.servers, name) }
+
+func (t *toolset) Injected() []loop.Injected {
+	listed := t.List()
+	all := make([]loop.Injected, len(listed))
+	for i, tool := range listed {
+		all[i] = loop.Injected{Name: tool.Name, Server: tool.Server, Kind: tool.Kind, Tokens: tool.Tokens}
+	}
+	return all
+}
 
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
 	if asker := loop.AskerFrom(ctx); asker != nil {

@@ -40,7 +40,7 @@ func limits(cfg *config.Config) map[string]policy.ServerLimits {
 
 // newAudit starts the audit log.
 func (a *app) newAudit(cfg *config.Config) *policy.Audit {
-	return policy.NewAudit(policy.AuditOptions{Target: cfg.Audit.Target(), Stderr: os.Stderr, Log: a.log, Count: a.metrics.Audit})
+	return policy.NewAudit(policy.AuditOptions{Target: cfg.Audit.Target(), Stderr: os.Stderr, Log: a.log, Count: a.telemetry.Audit})
 }
 
 // reopenAudit opens the audit log again at each SIGHUP, as log rotators send it.
@@ -74,7 +74,7 @@ func (s *snapshot) guard(c *loop.Client, r *http.Request) *policy.Guard {
 		Identity: s.identity(r),
 		Request:  r.Header.Get("X-Request-Id"),
 		Observe: func(call policy.Call, outcome string, duration time.Duration) {
-			s.app.metrics.ToolCall(call.Tool.Server, call.Tool.Original, outcome, duration)
+			s.app.telemetry.ToolCall(r.Context(), call.Tool.Server, call.Tool.Original, outcome, duration)
 		},
 	}
 }

@@ -34,17 +34,19 @@ func (c *serveCommand) Run(out output) error {
 	}
 	log := telemetry.NewLog(out.stderr, cfg.Log.Level, cfg.Log.Format)
 	tuneMemory(log)
-	metrics, err := telemetry.NewMetrics()
+	number, _ := build()
+	signals, err := telemetry.Start(context.Background(), number, log)
 	if err != nil {
 		return err
 	}
+	log = signals.Log(log, cfg.Log.Level)
 	listeners, err := listen(cfg.Listen)
 	if err != nil {
 		return err
 	}
 	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer restore()
-	a, err := newApp(cfg, log, metrics)
+	a, err := newApp(cfg, log, signals)
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,6 @@ func (c *serveCommand) Run(out output) error {
 	s.background.Go(func() { a.tryStore(ctx) })
 	s.background.Go(func() { a.reopenAudit(ctx) })
 	s.serve(listeners)
-	number, _ := build()
 	log.Info("serving", "ext_proc", address(listeners.extProc), "admin", address(listeners.admin), "metrics", address(listeners.metrics), "http", address(listeners.http), "version", number)
 	select {
 	case <-ctx.Done():
@@ -129,7 +130,7 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 	secret := cfg.Fingerprint()
 	s := &server{app: a, log: a.log, failed: make(chan error, 4), grpc: grpc.NewServer(options...), health: health.NewServer()}
 	s.processor = extproc.New(extproc.Options{
-		Handler: http.HandlerFunc(a.serveBehind),
+		Handler: a.traced(a.serveBehind),
 		Match:   loop.Wants,
 		Strip:   loop.Headers,
 		LoopURL: func() *url.URL { return a.current.Load().loopURL },
@@ -143,7 +144,7 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 	s.notReady.Store(connecting)
 	s.admin = &http.Server{Handler: a.adminHandler(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
 	s.metrics = &http.Server{Handler: a.metricsMux(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
-	s.direct = &http.Server{Handler: http.HandlerFunc(a.serveDirect), ReadHeaderTimeout: 10 * time.Second}
+	s.direct = &http.Server{Handler: a.traced(a.serveDirect), ReadHeaderTimeout: 10 * time.Second}
 	return s, nil
 }
 
@@ -214,8 +215,17 @@ func (s *server) drain(limit time.Duration) error {
 	err = errors.Join(err, s.admin.Close(), s.metrics.Close())
 	s.background.Wait()
 	s.log.Info("stopped")
-	return errors.Join(err, s.app.metrics.Shutdown(context.Background()))
+	ctx, cancel = context.WithTimeout(context.Background(), exportTime)
+	defer cancel()
+	if err := s.app.telemetry.Shutdown(ctx); err != nil {
+		s.log.Warn("the last of traces, metrics or logs may be lost", "err", err)
+	}
+	return err
 }
+
+// exportTime is what is left of a Kubernetes grace period after the drain, for
+// telemetry that has not been sent.
+const exportTime = 3 * time.Second
 
 // flushTime is how long connections may take to send what ended turns have left,
 // health watchers to leave, and the disk to take the last audit records.

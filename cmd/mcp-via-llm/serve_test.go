@@ -104,7 +104,7 @@ func TestServeWithoutEnvoy(t *testing.T) {
 	metrics := get(t, s.admin+"/metrics")
 	for _, want := range []string{
 		`mcp_via_llm_turns_total{client="default",stop_reason="answer"} 1`,
-		`mcp_via_llm_segments_total{client="default"} 2`,
+		`mcp_via_llm_turn_segments_sum{client="default"} 2`,
 		`mcp_via_llm_tool_calls_total{outcome="ok",server="calc",tool="add"} 1`,
 		`mcp_via_llm_server_connected{server="calc"} 1`,
 	} {

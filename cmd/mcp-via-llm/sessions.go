@@ -13,12 +13,14 @@ import (
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
-	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
 )
 
-func openStore(c config.Store, metrics *telemetry.Metrics) (sessions.Store, error) {
+func (a *app) openStore(c config.Store) (sessions.Store, error) {
 	o := c.Options()
-	o.Observe = func(e sessions.Event) { metrics.Store(e.Op, e.Duration, e.Err != nil) }
+	o.Observe = a.storeUsed
+	if a.telemetry.Tracing() {
+		o.Traces = a.telemetry.Traces
+	}
 	return sessions.Open(o)
 }
 

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/config"
+	"github.com/mcp-via-llm/mcp-via-llm/extproc"
+	"github.com/mcp-via-llm/mcp-via-llm/loop"
+	"github.com/mcp-via-llm/mcp-via-llm/mcp"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
+)
+
+// traced gives a handler's requests their place in their caller's trace.
+func (a *app) traced(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := extproc.InfoFrom(r.Context())
+		if !ok {
+			info = &extproc.Info{}
+		}
+		next(w, r.WithContext(a.telemetry.Parent(r.Context(), r.Header, info.Metadata)))
+	})
+}
+
+// observed are the loop's options by which it tells what it does.
+func (a *app) observed(o *loop.Options, cfg *config.Config) {
+	t := a.telemetry
+	if t.Tracing() {
+		o.Traces = t.Traces
+	}
+	o.Propagator = t.Propagator
+	o.Provider = answers(cfg)
+	o.Content = loop.Content{Spans: t.Content.Spans, Limit: telemetry.ContentLimit}
+	if t.Content.Events {
+		o.Content.Events = t.Logs.Logger(telemetry.Name)
+	}
+	o.OnTurn, o.OnSegment, o.Active = a.turnEnded, a.segmentEnded, &a.active
+}
+
+// answers says who answers a profile's requests.
+func answers(cfg *config.Config) func(*http.Request, *loop.Client) []attribute.KeyValue {
+	var base *url.URL
+	if cfg.LLM.BaseURL != "" {
+		base = mustParse(cfg.LLM.BaseURL)
+	}
+	byDialect := map[string][]attribute.KeyValue{}
+	for dialect := range chat.Dialects {
+		byDialect[dialect] = telemetry.Provider(base, dialect)
+	}
+	return func(_ *http.Request, c *loop.Client) []attribute.KeyValue { return byDialect[c.Dialect] }
+}
+
+func (a *app) turnEnded(ctx context.Context, r *loop.Report) {
+	a.turns.add(r)
+	a.telemetry.Turn(ctx, telemetry.Turn{
+		Client: r.Client, StopReason: r.StopReason, Duration: r.Duration, FirstByte: r.FirstByte, Silence: r.Silence,
+		Segments: len(r.Segments),
+	})
+	a.log.InfoContext(ctx, "turn", "turn", r)
+}
+
+func (a *app) segmentEnded(ctx context.Context, s loop.SegmentEvent) {
+	a.telemetry.Segment(ctx, telemetry.Segment{
+		Provider: s.Provider, RequestModel: s.Requested, ResponseModel: s.Model, Duration: s.Duration, FirstChunk: s.Chunk, ErrorType: s.ErrorType,
+		Input: s.Tokens.Input, Output: s.Tokens.Output, CacheRead: s.Tokens.CacheRead, CacheWrite: s.Tokens.CacheWrite,
+	})
+}
+
+func (a *app) callEnded(ctx context.Context, e mcp.CallEvent) {
+	a.telemetry.ToolCall(ctx, e.Server, e.Tool, e.Outcome, e.Duration)
+}
+
+func (a *app) storeUsed(ctx context.Context, e sessions.Event) {
+	a.telemetry.Store(ctx, e.Op, e.Outcome(), e.Duration)
+}
+
+// state is what the gauges show.
+func (a *app) state() telemetry.State {
+	s := telemetry.State{ActiveTurns: int(a.active.Load()), StoreKeys: -1}
+	s.PendingTurns, s.PendingCalls = a.memory.Pending()
+	if keys, bytes, ok := sessions.Size(a.store); ok {
+		s.StoreKeys, s.StoreBytes = keys, bytes
+	}
+	for _, server := range a.host.Status() {
+		s.Servers = append(s.Servers, telemetry.Server{Name: server.Name, Connected: server.State == "connected", Tools: server.Tools, Listed: server.Listed})
+	}
+	return s
+}

@@ -1,0 +1,202 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/mcp-via-llm/mcp-via-llm/chat"
+)
+
+// maxName bounds what clients and models write where a name belongs, in bytes.
+const maxName = 256
+
+// noSpan is what stands for a span where nothing is traced.
+var noSpan trace.Span = noop.Span{}
+
+// span starts a span. Without a provider it costs nothing, not even its options.
+func (h *handler) span(ctx context.Context, name string, kind trace.SpanKind, attrs func() []attribute.KeyValue, more ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if h.tracer == nil {
+		return ctx, noSpan
+	}
+	return h.tracer.Start(ctx, name, append(more, trace.WithSpanKind(kind), trace.WithAttributes(attrs()...))...)
+}
+
+// inject puts the context of the trace into a request's headers, in the place of
+// what the client sent there.
+func (h *handler) inject(ctx context.Context, header http.Header) {
+	if h.Propagator == nil || !trace.SpanContextFromContext(ctx).IsValid() {
+		return
+	}
+	for _, name := range h.Propagator.Fields() {
+		header.Del(name)
+	}
+	h.Propagator.Inject(ctx, propagation.HeaderCarrier(header))
+}
+
+// startTurn begins the span of a turn: what the gateway does for one request of
+// an application. It belongs to the trace that the request's context has.
+func (h *handler) startTurn(r *http.Request, c *Client, req *chat.Request, start time.Time) (*http.Request, trace.Span) {
+	ctx, span := h.span(r.Context(), "chat_completions turn", trace.SpanKindServer, func() []attribute.KeyValue {
+		attrs := []attribute.KeyValue{
+			semconv.HTTPRequestMethodKey.String(r.Method),
+			semconv.URLPath(cut(r.URL.Path, maxName)),
+			attribute.String("mcp_via_llm.client", c.Name),
+			attribute.String("mcp_via_llm.model", cut(req.Model, maxName)),
+			attribute.Bool("mcp_via_llm.stream", req.Stream),
+		}
+		if id := r.Header.Get("X-Request-Id"); id != "" {
+			attrs = append(attrs, semconv.HTTPRequestHeader("x-request-id", cut(id, maxName)))
+		}
+		return attrs
+	}, trace.WithTimestamp(start))
+	if h.tracer == nil {
+		return r, span
+	}
+	return r.WithContext(ctx), span
+}
+
+// endTurn puts what became of the turn on its span. As with all servers, what the
+// client did wrong is no error of ours (semantic conventions for HTTP spans).
+func (t *turn) endTurn(err error) {
+	r, span := &t.rec.report, t.span
+	if !span.IsRecording() {
+		return
+	}
+	used := chat.ReadTokens(t.rec.usage)
+	span.SetAttributes(
+		attribute.String("mcp_via_llm.stop_reason", r.StopReason),
+		attribute.Int("mcp_via_llm.segments", len(r.Segments)),
+		attribute.Int("mcp_via_llm.mcp_calls", len(r.Calls)),
+		attribute.Int("mcp_via_llm.client_calls", r.ClientCalls),
+		attribute.Int("mcp_via_llm.background_calls", r.Background),
+		attribute.Int("mcp_via_llm.recalled", r.Recalled),
+		attribute.Int("mcp_via_llm.tools.injected", r.Injected),
+		attribute.Int64("mcp_via_llm.input_tokens", used.Input),
+		attribute.Int64("mcp_via_llm.output_tokens", used.Output),
+	)
+	if len(r.Unavailable) > 0 {
+		span.SetAttributes(attribute.StringSlice("mcp_via_llm.servers_unavailable", r.Unavailable))
+	}
+	if r.Status != 0 {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(r.Status))
+	}
+	if err == nil || r.StopReason == StopCancelled {
+		return
+	}
+	span.SetAttributes(semconv.ErrorTypeKey.String(t.failure))
+	if r.Status >= 500 || r.Status == http.StatusOK { // an error after the first byte has no status of its own
+		span.SetStatus(codes.Error, cut(err.Error(), maxName))
+	}
+}
+
+// startSegment begins the span of an exchange with the model (semantic
+// conventions for generative AI, "Inference").
+func (t *turn) startSegment(ctx context.Context) (context.Context, trace.Span) {
+	ctx, span := t.h.span(ctx, "chat "+cut(t.req.Model, maxName), trace.SpanKindClient, func() []attribute.KeyValue {
+		return append(t.provider(), semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(cut(t.req.Model, maxName)))
+	})
+	if span.IsRecording() {
+		span.SetAttributes(requestAttributes(t.req)...)
+	}
+	return ctx, span
+}
+
+// provider describes who answers.
+func (t *turn) provider() []attribute.KeyValue {
+	if t.h.Provider == nil {
+		return nil
+	}
+	attrs := t.h.Provider(t.r, t.client)
+	return attrs[:len(attrs):len(attrs)]
+}
+
+// endSegment ends the span with what the report says.
+func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *SegmentReport, reply *chat.Reply, err error) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	if r.Status != 0 {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(r.Status))
+	}
+	if r.Chunk > 0 {
+		span.SetAttributes(semconv.GenAIResponseTimeToFirstChunk(r.Chunk.Seconds()))
+	}
+	if reply != nil {
+		span.SetAttributes(replyAttributes(reply)...)
+	}
+	t.h.Content.exchange(ctx, span, body, reply)
+	if err != nil {
+		span.SetAttributes(semconv.ErrorTypeKey.String(r.ErrorType))
+		if r.ErrorType != StopCancelled {
+			span.SetStatus(codes.Error, cut(err.Error(), maxName))
+		}
+	}
+}
+
+// errorType is a word for why a segment or a turn failed, of few kinds (semantic
+// conventions, error.type).
+func (t *turn) errorType(ctx context.Context, status int, err error) string {
+	var refused *statusError
+	var upstream *chat.UpstreamError
+	switch known := t.describe(ctx, err); {
+	case known == nil:
+		return StopCancelled
+	case errors.As(err, &refused):
+		return strconv.Itoa(refused.status)
+	case errors.As(err, &upstream):
+		return "upstream_error"
+	case errors.Is(err, errCopied) && status/100 != 2:
+		return strconv.Itoa(status)
+	default:
+		return known.Code
+	}
+}
+
+// startCall begins the span of an MCP call (semantic conventions for generative
+// AI, "Execute tool span").
+func (t *turn) startCall(ctx context.Context, call chat.Call, links ...trace.Link) (context.Context, trace.Span) {
+	ctx, span := t.h.span(ctx, "execute_tool "+cut(call.Name, maxName), trace.SpanKindInternal, func() []attribute.KeyValue {
+		return []attribute.KeyValue{
+			semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(cut(call.Name, maxName)),
+			semconv.GenAIToolCallID(cut(call.ID, maxName)), semconv.GenAIToolType("function"),
+		}
+	}, trace.WithLinks(links...))
+	if span.IsRecording() {
+		t.h.Content.arguments(span, call.Arguments)
+	}
+	return ctx, span
+}
+
+// endCall puts what became of a call on its span. The text of an error is content.
+func (t *turn) endCall(span trace.Span, result Result) {
+	if !span.IsRecording() {
+		return
+	}
+	if result.Outcome != "ok" {
+		span.SetAttributes(semconv.ErrorTypeKey.String(result.Outcome))
+		span.SetStatus(codes.Error, result.Outcome)
+	}
+	t.h.Content.result(span, result.Text)
+}
+
+// cut shortens a text to at most limit bytes, at the end of a character.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && s[limit]&0xC0 == 0x80 {
+		limit--
+	}
+	return s[:limit]
+}

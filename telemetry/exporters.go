@@ -1,0 +1,106 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/stdout/stdoutmetric"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
+
+// exporters are those that the environment names for a signal (TRACES, METRICS or
+// LOGS). OTLP is the standard's default, but only if there is an endpoint to send
+// to: nothing leaves a service that nobody has configured.
+func exporters(signal string) []string {
+	var all []string
+	for name := range strings.SplitSeq(os.Getenv("OTEL_"+signal+"_EXPORTER"), ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	if len(all) == 0 && otlp(signal, "ENDPOINT") != "" {
+		return []string{"otlp"}
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "none" })
+}
+
+// otlp is a variable of the OTLP exporter, that of the signal before the general one.
+func otlp(signal, name string) string {
+	if value := os.Getenv("OTEL_EXPORTER_OTLP_" + signal + "_" + name); value != "" {
+		return value
+	}
+	return os.Getenv("OTEL_EXPORTER_OTLP_" + name)
+}
+
+// The sampler, the limits of spans and the queue of the batch processor
+// (OTEL_TRACES_SAMPLER, OTEL_SPAN_…, OTEL_BSP_…) are read by the SDK itself.
+func (t *Telemetry) startTraces(ctx context.Context, about *resource.Resource) error {
+	if len(exporters("TRACES")) == 0 {
+		return nil
+	}
+	exporter, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return fmt.Errorf("OTEL_TRACES_EXPORTER or OTEL_EXPORTER_OTLP_…: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	t.Traces, t.tracing, t.close = provider, true, append(t.close, provider.Shutdown)
+	return nil
+}
+
+func (t *Telemetry) startLogs(ctx context.Context, about *resource.Resource) error {
+	if len(exporters("LOGS")) == 0 {
+		return nil
+	}
+	exporter, err := autoexport.NewLogExporter(ctx)
+	if err != nil {
+		return fmt.Errorf("OTEL_LOGS_EXPORTER or OTEL_EXPORTER_OTLP_…: %w", err)
+	}
+	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)), sdklog.WithResource(about))
+	t.Logs, t.close = provider, append(t.close, provider.Shutdown)
+	return nil
+}
+
+// pushed are the readers beside that for Prometheus, which is always there: the
+// admin listener serves it, so "prometheus" needs no listener of its own.
+func pushed(ctx context.Context) ([]sdkmetric.Reader, error) {
+	var readers []sdkmetric.Reader
+	for _, name := range exporters("METRICS") {
+		if name == "prometheus" {
+			continue
+		}
+		exporter, err := metricExporter(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_METRICS_EXPORTER or OTEL_EXPORTER_OTLP_…: %w", err)
+		}
+		readers = append(readers, sdkmetric.NewPeriodicReader(exporter)) // OTEL_METRIC_EXPORT_INTERVAL and …_TIMEOUT
+	}
+	return readers, nil
+}
+
+// metricExporter makes one exporter. Unlike autoexport's it can be one of several:
+// OTEL_METRICS_EXPORTER may be a list.
+func metricExporter(ctx context.Context, name string) (sdkmetric.Exporter, error) {
+	switch protocol := otlp("METRICS", "PROTOCOL"); {
+	case name == "console":
+		return stdoutmetric.New()
+	case name != "otlp":
+		return nil, fmt.Errorf("unknown exporter %q; known are otlp, prometheus, console and none", name)
+	case protocol == "grpc":
+		return otlpmetricgrpc.New(ctx)
+	case protocol == "" || protocol == "http/protobuf":
+		return otlpmetrichttp.New(ctx)
+	default:
+		return nil, fmt.Errorf("unknown protocol %q; known are grpc and http/protobuf", protocol)
+	}
+}
