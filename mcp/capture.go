@@ -205,6 +205,9 @@ func (cp *capture) takeResponse(m *jsonrpc.Response) {
 	defer cp.mu.Unlock()
 	cp.result = m.Result
 	errors.As(m.Error, &cp.rpc)
+	if errors.Is(m.Error, errMessageTooLarge) {
+		cp.odd = tooLarge
+	}
 	if cp.run != nil && m.Result != nil {
 		m.Result = json.RawMessage("{}")
 	}

@@ -20,8 +20,6 @@ import (
 // reapTimeout is how long to wait for the exit status of a child that has ended.
 const reapTimeout = 200 * time.Millisecond
 
-var errMessageTooLarge = errors.New("the server sent a message over the size limit")
-
 // stdioTransport speaks newline-delimited JSON-RPC with a child process. The
 // SDK's own CommandTransport ends at the first line of the server that is not
 // JSON, inherits the whole environment and leaves grandchildren behind.
@@ -174,18 +172,25 @@ func (c *stdioConn) readAll() {
 	defer close(c.eof)
 	lines := bufio.NewReaderSize(c.child.stdout, 64<<10)
 	for {
-		line, err := readLine(lines, maxMessage)
-		for _, msg := range c.messages(line) {
+		line, over, err := readLine(lines, maxMessage)
+		msgs := c.messages(line)
+		if over != nil {
+			id, ok := over.answers()
+			if !ok || errors.Is(err, errMessageTooLarge) {
+				c.oversize.Store(true)
+				c.child.kill()
+				return
+			}
+			c.log.Warn("dropped an answer of the server that is over the size limit", "limit", maxMessage)
+			msgs = []jsonrpc.Message{&jsonrpc.Response{ID: id, Error: errMessageTooLarge}}
+		}
+		for _, msg := range msgs {
 			if _, ok := msg.(*jsonrpc.Response); ok {
 				c.answer.Do(func() { close(c.known) })
 			}
 			if !c.deliver(msg) {
 				return
 			}
-		}
-		if errors.Is(err, errMessageTooLarge) {
-			c.oversize.Store(true)
-			c.child.kill()
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
@@ -220,19 +225,4 @@ func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
 		msgs = append(msgs, msg)
 	}
 	return msgs
-}
-
-// readLine reads a line of at most limit bytes. The last line may lack its end.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > limit {
-			return nil, errMessageTooLarge
-		}
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }

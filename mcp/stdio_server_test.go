@@ -31,6 +31,10 @@ func stdioConfig(name, mode string, env ...string) Server {
 
 // runStdio is the main function of a stdio server.
 func runStdio(mode string) {
+	if mode == "lines" {
+		runLines()
+		return
+	}
 	b := newToolbox()
 	b.server.AddTool(&sdk.Tool{Name: "environment", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
