@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -75,5 +76,33 @@ func TestResolve(t *testing.T) {
 	}
 	if tool, _, err := b.Resolve("box__nothing", "{}"); err == nil || tool.Name != "" {
 		t.Errorf("%+v, %v", tool, err)
+	}
+}
+
+// What a filter leaves out is not found by the search, nor reached by the call.
+func TestFilterBehindTheBudget(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, named(t, "kb", "a", "b", "c", "secret"))
+	toolsOf(t, h, "kb") // connected
+	ts := h.Toolset(t.Context(), Query{Servers: []string{"kb"}, MaxTools: 2, Filter: only{"kb__a", "kb__b", "kb__c"}})
+	b := ts.Bind(nil)
+	if got := injected(b); !slices.Equal(got, []string{searchName, callName}) || len(b.Omitted()) != 3 {
+		t.Fatalf("got %q, omitted %q", got, b.Omitted())
+	}
+	if res := b.Call(t.Context(), searchName, `{"query":""}`); strings.Contains(res.Text, "secret") || !strings.Contains(res.Text, "kb__c") {
+		t.Errorf("found: %+v", res)
+	}
+	const hidden, shown = `{"name":"kb__secret","arguments":{}}`, `{"name":"kb__c","arguments":{"x":1}}`
+	if res := b.Call(t.Context(), callName, hidden); res.Outcome != OutcomeUnknownTool || strings.Contains(res.Text, "this is") {
+		t.Errorf("called: %+v", res)
+	}
+	if tool, _, err := b.Resolve(callName, hidden); err == nil || tool.Name != "" {
+		t.Errorf("resolved: %+v, %v", tool, err)
+	}
+	if tool, args, err := b.Resolve(callName, shown); err != nil || tool.Name != "kb__c" || tool.Server != "kb" || string(args) != `{"x":1}` {
+		t.Errorf("resolved: %+v, %s, %v", tool, args, err)
+	}
+	if tool, _, err := b.Resolve(searchName, `{"query":"x"}`); err != nil || tool.Server != "" {
+		t.Errorf("resolved: %+v, %v", tool, err)
 	}
 }
