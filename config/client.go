@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
 
 // DefaultClient is the profile of requests for which no route chose another.
@@ -55,6 +56,13 @@ type Client struct {
 	// it costs, which servers are down, and the times of segments and calls.
 	// Default false.
 	Explain bool `yaml:"explain"`
+	// SchemaDialect is the JSON Schema that the provider takes for the parameters of
+	// functions: openai (default), openai-strict, gemini, mistral, anthropic or
+	// permissive (as the MCP server sent it).
+	SchemaDialect string `yaml:"schema_dialect"`
+	// MaxToolsBytes limits the JSON of the injected tools, in bytes. Default 524288,
+	// which is about 130,000 tokens.
+	MaxToolsBytes int `yaml:"max_tools_bytes"`
 	// Models are globs over the request's model: "*" is any run of characters,
 	// "/" too, and "?" one. A model that matches none passes untouched. Default
 	// ["*"].
@@ -118,6 +126,8 @@ func (c *Client) setDefaults() {
 	c.Keepalive = 10 * time.Second
 	c.KeepaliveStyle = KeepaliveComment
 	c.Dialect = "openai"
+	c.SchemaDialect = string(schema.OpenAI)
+	c.MaxToolsBytes = 524288
 	c.Models = []string{"*"}
 	c.Images = ImagesDescribe
 	c.Elicitation = ElicitationDecline
@@ -142,6 +152,8 @@ func (c *Client) validate(r *report, at string, servers map[string]Server) {
 	r.positive(join(at, "keepalive"), c.Keepalive)
 	r.oneOf(join(at, "keepalive_style"), c.KeepaliveStyle, KeepaliveComment, KeepaliveChunk)
 	r.oneOf(join(at, "dialect"), c.Dialect, sortedKeys(chat.Dialects)...)
+	r.oneOf(join(at, "schema_dialect"), c.SchemaDialect, schema.Dialects()...)
+	r.positive(join(at, "max_tools_bytes"), c.MaxToolsBytes)
 	for i, glob := range c.Models {
 		if glob == "" {
 			r.add(index(join(at, "models"), i), "must not be empty; * matches every model")

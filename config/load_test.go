@@ -98,6 +98,8 @@ var problemRows = []struct{ name, text, want string }{
 	{"half a certificate", "listen:\n  tls: {cert: a}\n", `2: listen.tls: needs both cert and key`},
 	{"encryption key", "store:\n  encryption_keys: [c2hvcnQ=]\n", `2: store.encryption_keys: cannot be used: invalid argument: encryption key 1 is not 32 bytes in base64`},
 	{"redis URL", "store: {redis: {url: 'http://u:hunter2@h'}}\n", `1: store.redis.url: cannot be used: invalid argument: the Redis URL must have the form redis://user:password@host:port/0, with rediss for TLS, ?master_name=NAME for Sentinel, redis+cluster for a cluster; in a password, / ? # @ : % must be percent-encoded`},
+	{"schema dialect", "clients: {a: {schema_dialect: geminii}}\n", "1: clients.a.schema_dialect: must be one of: openai, openai-strict, gemini, mistral, anthropic, permissive"},
+	{"no room for tools", "clients: {a: {max_tools_bytes: 0}}\n", "1: clients.a.max_tools_bytes: must be greater than zero"},
 	{"dialect", "clients: {a: {dialect: opnai}}\n", `1: clients.a.dialect: must be one of: ` + strings.Join(sortedKeys(chat.Dialects), ", ")},
 	{"empty model", "clients: {a: {models: ['']}}\n", `1: clients.a.models[0]: must not be empty; * matches every model`},
 	{"images", "clients: {a: {images: yes}}\n", `1: clients.a.images: must be one of: describe, user_message, tool_message`},
@@ -187,7 +189,7 @@ func TestDefaults(t *testing.T) {
 		Clients: map[string]Client{"default": {
 			Servers: []string{"files", "web"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, SessionTTL: time.Hour,
 			Resources: true, Prompts: true, MaxParallelCalls: 16, MaxTools: 128, HistoryMaxBytes: 262144,
-			Keepalive: 10 * time.Second, KeepaliveStyle: "comment", Dialect: "openai", Models: []string{"*"},
+			Keepalive: 10 * time.Second, KeepaliveStyle: "comment", Dialect: "openai", SchemaDialect: "openai", MaxToolsBytes: 524288, Models: []string{"*"},
 			Images: "describe", Elicitation: "decline", ApprovalTimeout: 10 * time.Minute,
 		}},
 		Identity:        Identity{From: []string{"mtls_san", "jwt_sub", "authorization"}},

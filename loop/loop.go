@@ -43,12 +43,14 @@ type Client struct {
 	MaxIterations    int           // segments in which the model may call tools
 	MaxParallelCalls int           // MCP calls of one turn that run at once
 	MaxTools         int           // functions in one request, the client's own included; 0 means no limit
+	MaxToolsBytes    int           // JSON of the injected functions of one request; 0 means no limit
 	Resources        bool          // MCP resources are offered as tools
 	Prompts          bool          // MCP prompts are offered, as instructions or as tools
 	LoopTimeout      time.Duration // wall time of a turn
 	Keepalive        time.Duration // longest silence of a stream that has begun; 0 means none is broken
 	KeepaliveStyle   string        // "comment" or "chunk"
 	Dialect          string        // a name in chat.Dialects
+	SchemaDialect    string        // the JSON Schema that the provider takes
 	SessionTTL       time.Duration // how long hidden history is kept after its last use
 	HistoryMaxBytes  int           // of hidden results in one request; 0 means no limit
 	Images           string        // how the model gets images of results: "describe", "user_message" or "tool_message"

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -70,13 +71,21 @@ func (ts *Toolset) Bind(taken []string) *Binding {
 // fits reports whether there is room for everything beside a number of functions
 // that the client has.
 func (ts *Toolset) fits(others int) bool {
-	return ts.maxTools <= 0 || others+len(ts.entries) <= ts.maxTools
+	size := 0
+	for _, e := range ts.entries {
+		size += len(e.JSON) + 1
+	}
+	return (ts.maxTools <= 0 || others+len(ts.entries) <= ts.maxTools) && (ts.maxBytes <= 0 || size <= ts.maxBytes)
 }
 
 func (ts *Toolset) bind(taken []string) *Binding {
 	b := &Binding{set: ts, entries: slices.Clone(ts.entries), byName: map[string]*entry{}}
 	if !ts.fits(len(taken)) {
-		b.limit(max(0, ts.maxTools-len(taken)))
+		room := len(ts.entries) + 2 // for all, and for what reaches those left out
+		if ts.maxTools > 0 {
+			room = max(0, ts.maxTools-len(taken))
+		}
+		b.limit(room)
 	}
 	names := make(map[string]bool, len(taken)+len(ts.entries))
 	for _, name := range taken {
@@ -200,7 +209,7 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 }
 
 func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, error) {
-	args, err := e.tool.arguments(arguments)
+	args, err := e.arguments(arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +219,11 @@ func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, err
 	}
 	c.waitFor(ctx, c.first, c.cfg.ConnectTimeout) // replaced by a reload: this is no part of the tool's own time
 	return c.call(ctx, e.request(args))
+}
+
+// arguments makes tools/call arguments of what the model wrote for the function.
+func (e *entry) arguments(text string) (json.RawMessage, error) {
+	return e.tool.arguments(e.as.Arguments(text))
 }
 
 func (e *entry) failed(err error) Result {
@@ -233,7 +247,7 @@ func failure(outcome, text string) Result {
 // it all the same.
 func (e *entry) checkOutput(raw []byte) {
 	structured := gjson.GetBytes(raw, "structuredContent")
-	if e.tool.output != nil && structured.Exists() && violations(e.tool.output, structured.Raw) != nil {
+	if e.tool.output != nil && structured.Exists() && e.tool.output.violations(structured.Raw) != nil {
 		e.conn.log.Warn("result does not fit the tool's output schema", "tool", e.Original)
 	}
 }

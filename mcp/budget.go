@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
 
 // Names of the two functions through which a model reaches what MaxTools leaves no
@@ -20,9 +22,12 @@ const (
 	maxFound        = 50
 	defaultFound    = 10
 	maxFoundBytes   = 32 << 10
+
+	// throughBytes is room for the two, whose descriptions name servers.
+	throughBytes = 4 << 10
 )
 
-// The two as tools. A call is judged by its target, see Binding.target.
+// The two as tools, of which one has two forms. A call is judged by its target, see Binding.target.
 var (
 	searchTool = builtIn(searchName, fmt.Sprintf(`{"type":"object","properties":{`+
 		`"query":{"type":"string","description":"Words that say what the function should do; empty to list all"},`+
@@ -32,6 +37,11 @@ var (
 		`"name":{"type":"string","description":"The function's name, as it was found"},`+
 		`"arguments":{"type":"object","description":"The function's arguments, which fit its parameters"}},`+
 		`"required":["name","arguments"]}`)
+	// For dialects without objects of any members.
+	callTextTool = builtIn(callName, `{"type":"object","properties":{`+
+		`"name":{"type":"string","description":"The function's name, as it was found"},`+
+		`"arguments":{"type":"string","description":"The function's arguments, as the text of a JSON object that fits its parameters"}},`+
+		`"required":["name","arguments"]}`)
 )
 
 func builtIn(name, parameters string) *tool {
@@ -39,7 +49,7 @@ func builtIn(name, parameters string) *tool {
 	if err != nil {
 		panic(err) // it is a constant
 	}
-	return &tool{kind: KindTool, name: name, parameters: parameters, input: input, readOnly: name == searchName, repeatable: name == searchName}
+	return &tool{kind: KindTool, name: name, schema: parameters, input: input, readOnly: name == searchName, repeatable: name == searchName}
 }
 
 func (e *entry) builtIn(name string) bool { return e.conn == nil && e.tool.name == name }
@@ -62,16 +72,38 @@ func (b *Binding) limit(room int) {
 	through := []entry{}
 	if room >= 2 {
 		room -= 2
-		for _, t := range []*tool{searchTool, callTool} {
-			through = append(through, entry{tool: t, origin: origin{tool: t.name}, Tool: t.offer(t.name, origin{tool: t.name})})
+		call := callTool
+		if d := b.set.dialect; d == schema.Gemini || d == schema.OpenAIStrict {
+			call = callTextTool
+		}
+		for _, t := range []*tool{searchTool, call} {
+			e := entry{tool: t, origin: origin{tool: t.name}, Tool: t.offer(t.name, origin{tool: t.name})}
+			e.describe(b.set.dialect, "")
+			through = append(through, e)
 		}
 	}
-	b.omitted = order[room:]
+	b.omitted = b.over(order, room)
 	gone := make(map[*tool]bool, len(b.omitted))
 	for _, e := range b.omitted {
 		gone[e.tool] = true
 	}
 	b.entries = append(slices.DeleteFunc(b.entries, func(e entry) bool { return gone[e.tool] }), through...)
+}
+
+// over gives what of the functions in this order there is no room for. One that is
+// too large alone does not keep out those after it.
+func (b *Binding) over(order []entry, room int) (omitted []entry) {
+	left := b.set.maxBytes - throughBytes
+	for _, e := range order {
+		fits := b.set.maxBytes <= 0 || len(e.JSON) < left
+		if room == 0 || !fits {
+			omitted = append(omitted, e)
+			continue
+		}
+		room--
+		left -= len(e.JSON) + 1
+	}
+	return omitted
 }
 
 // introduce describes the two functions, when it is settled what they are called.
@@ -92,15 +124,17 @@ func (b *Binding) introduce() {
 		names += " and others"
 	}
 	search, call := &b.entries[n-2], &b.entries[n-1]
-	search.describe(fmt.Sprintf("Finds more functions of the MCP servers %s, for which there is no room in the list. "+
+	search.describe(b.set.dialect, fmt.Sprintf("Finds more functions of the MCP servers %s, for which there is no room in the list. "+
 		"Returns their names, descriptions and parameters. Call what it finds with %s.", names, call.Name))
-	call.describe(fmt.Sprintf("Calls a function that %s has found.", search.Name))
+	call.describe(b.set.dialect, fmt.Sprintf("Calls a function that %s has found.", search.Name))
 }
 
-func (e *entry) describe(text string) {
-	t := *e.tool
-	t.description = shorten(text)
-	e.tool, e.Description = &t, t.description
+func (e *entry) describe(dialect schema.Dialect, text string) {
+	as, err := schema.Convert(dialect, text, e.tool.schema)
+	if err != nil {
+		panic(err) // it is a constant
+	}
+	e.as, e.Description = as, as.Description
 	e.name(e.Name)
 }
 
@@ -129,7 +163,7 @@ func (b *Binding) callNothing(e *entry, arguments string) Result {
 	name, _, ok := readCall(arguments)
 	switch {
 	case !ok:
-		_, err := e.tool.arguments(arguments)
+		_, err := e.arguments(arguments)
 		if err == nil {
 			err = &errArguments{[]string{"/name: is empty"}}
 		}
@@ -154,7 +188,7 @@ func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
 // search answers a call of mcp_search_tools.
 func (b *Binding) search(e *entry, arguments string) Result {
-	args, err := e.tool.arguments(arguments)
+	args, err := e.arguments(arguments)
 	if err != nil {
 		return e.failed(err)
 	}
@@ -190,7 +224,7 @@ func showFound(matches []*entry, limit int) string {
 	var shown []string
 	size := 0
 	for _, e := range matches[:min(len(matches), limit)] {
-		text := encode(found{e.Name, e.Description, rawJSON(e.tool.parameters)})
+		text := encode(found{e.Name, e.Description, rawJSON(e.as.Parameters)})
 		if len(shown) == 0 && len(text) > maxFoundBytes {
 			text = encode(found{Name: e.Name, Description: e.Description + " (Its parameters are too long to be shown here.)"})
 		}

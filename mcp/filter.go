@@ -30,6 +30,6 @@ func (b *Binding) Resolve(name, arguments string) (Tool, json.RawMessage, error)
 	if e == nil || e.builtIn(callName) {
 		return Tool{}, nil, &callError{OutcomeUnknownTool, "there is no such tool"}
 	}
-	args, err := e.tool.arguments(arguments)
+	args, err := e.arguments(arguments)
 	return e.Tool, args, err
 }

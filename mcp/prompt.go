@@ -9,9 +9,12 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
 
 // argument is one string argument of a function that is no tool of the server's.
@@ -31,28 +34,28 @@ func (t *tool) takes(arguments []argument) error {
 		if i > 0 {
 			properties += ","
 		}
-		properties += encode(a.name) + ":" + encode(property{"string", shorten(a.description)})
+		properties += encode(a.name) + ":" + encode(property{"string", a.description})
 		if a.required {
 			required = append(required, a.name)
 		}
 	}
-	t.parameters = `{"type":"object","properties":{` + properties + `}`
+	t.schema = `{"type":"object","properties":{` + properties + `}`
 	if len(required) > 0 {
-		t.parameters += `,"required":` + encode(required)
+		t.schema += `,"required":` + encode(required)
 	}
-	t.parameters += `}`
-	if len(t.parameters) > maxSchema {
-		return fmt.Errorf("arguments of %d bytes are over the limit of %d", len(t.parameters), maxSchema)
+	t.schema += `}`
+	if len(t.schema) > schema.MaxInput {
+		return fmt.Errorf("arguments of %d bytes are over the limit of %d", len(t.schema), schema.MaxInput)
 	}
 	var err error
-	t.input, err = compile(t.parameters)
+	t.input, err = compile(t.schema)
 	return err
 }
 
 // newPrompt makes a function of an element of prompts/list. One that takes no
 // arguments is not for the model to call: its text is an instruction.
 func newPrompt(raw gjson.Result, _ *slog.Logger) (*tool, error) {
-	t := &tool{kind: KindPrompt, name: raw.Get("name").String(), raw: raw.Raw, readOnly: true, repeatable: true}
+	t := &tool{kind: KindPrompt, name: raw.Get("name").String(), raw: raw.Raw, readOnly: true, repeatable: true, functions: new(sync.Map)}
 	seen := map[string]bool{}
 	var arguments []argument
 	for _, a := range raw.Get("arguments").Array() {
@@ -64,10 +67,10 @@ func newPrompt(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 		arguments = append(arguments, argument{name, cmp.Or(a.Get("description").String(), a.Get("title").String()), a.Get("required").Bool()})
 	}
 	if len(arguments) == 0 {
-		t.kind, t.parameters = KindSystemPrompt, emptySchema
+		t.kind = KindSystemPrompt
 		return t, nil
 	}
-	t.description = shorten(strings.TrimSpace(fmt.Sprintf("Gives the text of the prompt %q. %s", title(raw), raw.Get("description").String())))
+	t.description = strings.TrimSpace(fmt.Sprintf("Gives the text of the prompt %q. %s", title(raw), raw.Get("description").String()))
 	return t, t.takes(arguments)
 }
 

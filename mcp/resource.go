@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/gjson"
 	"github.com/yosida95/uritemplate/v3"
@@ -26,7 +27,7 @@ func newResource(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 	}
 	t := &tool{
 		kind: KindResource, name: cmp.Or(raw.Get("name").String(), uri), raw: raw.Raw, uri: uri,
-		parameters: emptySchema, readOnly: true, repeatable: true,
+		readOnly: true, repeatable: true, functions: new(sync.Map),
 	}
 	facts := []string{uri}
 	if mime := raw.Get("mimeType").String(); mime != "" {
@@ -35,7 +36,7 @@ func newResource(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 	if size := raw.Get("size").Int(); size > 0 {
 		facts = append(facts, fmt.Sprintf("%d bytes", size))
 	}
-	t.description = shorten(strings.TrimSpace(fmt.Sprintf("Reads the resource %q (%s). %s", title(raw), strings.Join(facts, ", "), raw.Get("description").String())))
+	t.description = strings.TrimSpace(fmt.Sprintf("Reads the resource %q (%s). %s", title(raw), strings.Join(facts, ", "), raw.Get("description").String()))
 	return t, nil
 }
 
@@ -52,13 +53,13 @@ func newTemplate(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 	}
 	t := &tool{
 		kind: KindTemplate, name: cmp.Or(raw.Get("name").String(), uri), raw: raw.Raw, uri: uri, template: parsed,
-		readOnly: true, repeatable: true,
+		readOnly: true, repeatable: true, functions: new(sync.Map),
 	}
 	facts := uri
 	if mime := raw.Get("mimeType").String(); mime != "" {
 		facts += ", " + mime
 	}
-	t.description = shorten(strings.TrimSpace(fmt.Sprintf("Reads a resource of the kind %q (%s). %s", title(raw), facts, raw.Get("description").String())))
+	t.description = strings.TrimSpace(fmt.Sprintf("Reads a resource of the kind %q (%s). %s", title(raw), facts, raw.Get("description").String()))
 	needed := neededVariables(uri)
 	var arguments []argument
 	for _, name := range parsed.Varnames() {

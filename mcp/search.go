@@ -55,7 +55,7 @@ func newSearchIndex(entries []entry) *searchIndex {
 		add(e.Server, weightName)
 		add(e.Original, weightName)
 		add(e.Description, weightDescription)
-		parameterTexts(gjson.Parse(e.tool.parameters), 0, func(text string) { add(text, weightParameter) })
+		parameterTexts(gjson.Parse(e.as.Parameters), 0, func(text string) { add(text, weightParameter) })
 		for word, weight := range weights {
 			x.words[word] = append(x.words[word], occurrence{i, weight})
 		}

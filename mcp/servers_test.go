@@ -20,9 +20,9 @@ import (
 
 const (
 	// soon bounds what must happen without delay, with room for a busy machine.
-	soon   = 15 * time.Second
-	bigInt = "9007199254740993"
-	schema = `{"type":"object","required":["z"],"properties":{"z":{"type":"integer"},"a":{"type":"string"},"k":{"const":9007199254740993}}}`
+	soon      = 15 * time.Second
+	bigInt    = "9007199254740993"
+	anySchema = `{"type":"object","required":["z"],"properties":{"z":{"type":"integer"},"a":{"type":"string"},"k":{"const":9007199254740993}}}`
 )
 
 // toolbox is the server that the tests talk to, over any transport. It notes
@@ -47,7 +47,7 @@ func newToolboxWith(o *sdk.ServerOptions) *toolbox {
 		arguments: map[string]string{}, calls: map[string]int{},
 		started: make(chan string, 64), cancelled: make(chan string, 64), release: make(chan struct{}), quit: make(chan struct{}),
 	}
-	b.add("echo", schema, `{"content":[],"structuredContent":{"id":`+bigInt+`,"a":1}}`)
+	b.add("echo", anySchema, `{"content":[],"structuredContent":{"id":`+bigInt+`,"a":1}}`)
 	b.add("add_numbers", `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`, "")
 	b.add("fails", "", `{"content":[{"type":"text","text":"disk full"}],"isError":true}`)
 	b.add("pure", "", `{"content":[{"type":"text","text":"pure"}]}`, func(t *sdk.Tool) { t.Annotations = &sdk.ToolAnnotations{ReadOnlyHint: true} })

@@ -4,25 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"log/slog"
-	"strings"
-	"unicode/utf8"
+	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tidwall/gjson"
 	"github.com/yosida95/uritemplate/v3"
-)
 
-const (
-	// maxDescription is OpenAI's limit for a function's description, in
-	// characters; a longer one makes the provider refuse the whole request.
-	maxDescription = 1024
-	// maxSchema bounds one tool's input schema, in bytes: a larger one costs
-	// more of the model's context than the tool is worth.
-	maxSchema = 128 << 10
-	// emptySchema stands in for a missing one.
-	emptySchema = `{"type":"object","properties":{}}`
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
 
 // Kinds of what servers offer, see [Tool].
@@ -41,7 +29,7 @@ type tool struct {
 	name        string // the server's own
 	raw         string // the whole listing, to notice changes
 	description string
-	parameters  string // the input schema as the model sees it, raw JSON
+	schema      string // the input schema as the server sent it, "" if there is none
 	// readOnly: the server says that a call changes nothing (annotations
 	// readOnlyHint).
 	readOnly bool
@@ -49,8 +37,12 @@ type tool struct {
 	// harm (annotations readOnlyHint or idempotentHint).
 	repeatable bool
 
-	input  *jsonschema.Schema // nil: arguments are not validated
-	output *jsonschema.Schema // nil: results are not validated
+	input  *checker // nil: arguments are not validated
+	output *checker // nil: results are not validated
+
+	// functions holds what the tool is in each schema dialect that was asked for: of
+	// schema.Dialect to func() *schema.Function.
+	functions *sync.Map
 
 	uri      string                // of a resource or template
 	template *uritemplate.Template // of a template
@@ -58,33 +50,31 @@ type tool struct {
 }
 
 func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
-	schema := raw.Get("inputSchema")
-	if len(schema.Raw) > maxSchema {
-		return nil, fmt.Errorf("input schema of %d bytes is over the limit of %d", len(schema.Raw), maxSchema)
+	input := raw.Get("inputSchema")
+	original, err := schema.Original(input.Raw)
+	if err != nil {
+		return nil, err
 	}
 	t := &tool{
-		kind:       KindTool,
-		name:       raw.Get("name").String(),
-		raw:        raw.Raw,
-		parameters: parameters(schema),
-		readOnly:   raw.Get("annotations.readOnlyHint").Bool(),
+		kind:        KindTool,
+		name:        raw.Get("name").String(),
+		raw:         raw.Raw,
+		schema:      input.Raw,
+		description: cmp.Or(raw.Get("description").String(), raw.Get("title").String(), raw.Get("annotations.title").String()),
+		readOnly:    raw.Get("annotations.readOnlyHint").Bool(),
+		functions:   new(sync.Map),
 	}
 	t.repeatable = t.readOnly || raw.Get("annotations.idempotentHint").Bool()
-	t.description = shorten(cmp.Or(raw.Get("description").String(), raw.Get("title").String(), raw.Get("annotations.title").String()))
-	var err error
-	if schema.Exists() && !isObjectSchema(schema) {
-		log.Warn("input schema is not one of an object; the tool is offered without parameters", "tool", t.name)
-	}
-	// What was offered is what counts. An input schema that is not one of an
-	// object breaks MCP (2025-11-25, "Tools"), and no arguments fit it; but servers
-	// that publish one seldom check it, so the tool is worth offering, and only its
-	// server can say whether a call is good.
-	if t.parameters != emptySchema {
-		if t.input, err = compile(t.parameters); err != nil {
+	// Without a schema of an object the tool is worth offering all the same, and
+	// only its server can say whether a call is good.
+	if original != "" {
+		if t.input, err = compile(original); err != nil {
 			log.Warn("input schema does not compile; arguments go to the server unchecked", "tool", t.name, "error", err)
 		}
+	} else if input.Exists() {
+		log.Warn("input schema is not one of an object; the tool is offered without parameters", "tool", t.name)
 	}
-	if out := raw.Get("outputSchema"); out.IsObject() {
+	if out := raw.Get("outputSchema"); out.IsObject() && len(out.Raw) <= schema.MaxInput {
 		if t.output, err = compile(out.Raw); err != nil {
 			log.Debug("output schema does not compile", "tool", t.name, "error", err)
 		}
@@ -92,49 +82,31 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 	return t, nil
 }
 
-// parameters makes function parameters of an input schema, whose bytes stay as
-// the server sent them. Providers refuse a root that is not an object schema
-// with properties, and with it the whole request, so these two are added.
-func parameters(schema gjson.Result) string {
-	if !isObjectSchema(schema) {
-		return emptySchema
-	}
-	var add []string
-	if !schema.Get("type").Exists() {
-		add = append(add, `"type":"object"`)
-	}
-	if !schema.Get("properties").IsObject() && !schema.Get("properties").Exists() {
-		add = append(add, `"properties":{}`)
-	}
-	if add == nil {
-		return schema.Raw
-	}
-	body := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(schema.Raw), "}"))
-	if body != "{" {
-		body += ","
-	}
-	return body + strings.Join(add, ",") + "}"
+// function gives what the tool is in a schema dialect; nil if it cannot be
+// offered. It is made once, and the log hears once what the provider does not
+// get.
+func (t *tool) function(dialect schema.Dialect, log *slog.Logger) *schema.Function {
+	once, _ := t.functions.LoadOrStore(dialect, sync.OnceValue(func() *schema.Function {
+		f, err := schema.Convert(dialect, t.description, t.schema)
+		if err != nil {
+			log.Warn("tool left out", "kind", t.kind, "tool", t.name, "schema_dialect", dialect, "error", err)
+			return nil
+		}
+		for _, note := range f.Notes {
+			log.Info("tool offered otherwise than its server says", "kind", t.kind, "tool", t.name, "schema_dialect", dialect, "note", note)
+		}
+		return f
+	}))
+	return once.(func() *schema.Function)()
 }
 
-// isObjectSchema reports whether the root of an input schema is for an object, or
-// says nothing else.
-func isObjectSchema(schema gjson.Result) bool {
-	kind := schema.Get("type")
-	return schema.IsObject() && (!kind.Exists() || kind.String() == "object")
-}
-
-// shorten bounds a description to maxDescription characters.
-func shorten(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if utf8.RuneCountInString(s) <= maxDescription {
-		return s
+// element is a function as an element of the request's tools.
+func element(name string, f *schema.Function) []byte {
+	strict := ""
+	if f.Strict {
+		strict = `,"strict":true`
 	}
-	return string([]rune(s)[:maxDescription-1]) + "…"
-}
-
-// function is the tool as an element of the request's tools.
-func (t *tool) function(name string) []byte {
-	return []byte(`{"type":"function","function":{"name":"` + name + `","description":` + encode(t.description) + `,"parameters":` + t.parameters + `}}`)
+	return []byte(`{"type":"function","function":{"name":"` + name + `","description":` + encode(f.Description) + `,"parameters":` + f.Parameters + strict + `}}`)
 }
 
 // encode is a value as JSON, in which <, > and & stay as they are.

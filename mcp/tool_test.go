@@ -1,14 +1,15 @@
 package mcp
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
 
 func parseTool(t *testing.T, raw string) *tool {
@@ -20,53 +21,54 @@ func parseTool(t *testing.T, raw string) *tool {
 	return got
 }
 
-func TestParameters(t *testing.T) {
-	const exact = "{ \"type\": \"object\",\n \"required\":[\"n\"], \"properties\" : {\"n\":{\"type\":\"integer\",\"maximum\":9223372036854775807},\"a\":{}} }"
-	for _, test := range []struct{ name, schema, want string }{
-		{"kept byte for byte", exact, exact},
-		{"missing", ``, emptySchema},
-		{"null", `null`, emptySchema},
-		{"true", `true`, emptySchema},
-		{"not an object schema", `{"type":"string"}`, emptySchema},
-		{"empty", `{}`, `{"type":"object","properties":{}}`},
-		{"bare object", `{"type":"object"}`, `{"type":"object","properties":{}}`},
-		{"bare object with more", `{"type":"object","additionalProperties":false }`, `{"type":"object","additionalProperties":false,"properties":{}}`},
-		{"no type", `{"properties":{"a":{}}}`, `{"properties":{"a":{}},"type":"object"}`},
+// offered is the tool as an element of a request's tools.
+func offered(t *testing.T, tool *tool, dialect schema.Dialect) string {
+	t.Helper()
+	f := tool.function(dialect, slog.New(slog.DiscardHandler))
+	if f == nil {
+		t.Fatal("left out")
+	}
+	return string(element("s__x", f))
+}
+
+func TestFunction(t *testing.T) {
+	for _, test := range []struct {
+		name, raw string
+		dialect   schema.Dialect
+		want      string
+	}{
+		{"plain", `{"name":"x","description":"a <b> & \"c\"","inputSchema":{"type":"object", "properties":{}},"annotations":{"readOnlyHint":true}}`, schema.OpenAI,
+			`{"type":"function","function":{"name":"s__x","description":"a <b> & \"c\"","parameters":{"type":"object", "properties":{}}}}`},
+		{"nothing said", `{"name":"x","description":null}`, schema.OpenAI,
+			`{"type":"function","function":{"name":"s__x","description":"","parameters":{"type":"object","properties":{}}}}`},
+		{"title instead", `{"name":"x","title":"T","inputSchema":null}`, schema.Gemini,
+			`{"type":"function","function":{"name":"s__x","description":"T","parameters":{"type":"object","properties":{}}}}`},
+		{"strict", `{"name":"x","inputSchema":{"type":"object"}}`, schema.OpenAIStrict,
+			`{"type":"function","function":{"name":"s__x","description":"","parameters":{"type":"object","properties":{},"required":[],"additionalProperties":false},"strict":true}}`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			raw := `{"name":"x"}`
-			if test.schema != "" {
-				raw = `{"name":"x","inputSchema":` + test.schema + `}`
-			}
-			tool := parseTool(t, raw)
-			if tool.parameters != test.want {
-				t.Errorf("got %s, want %s", tool.parameters, test.want)
-			}
-			if !json.Valid(tool.function("s__x")) {
-				t.Errorf("not JSON: %s", tool.function("s__x"))
-			}
-		})
+		if got := offered(t, parseTool(t, test.raw), test.dialect); got != test.want {
+			t.Errorf("%s: %s", test.name, got)
+		}
 	}
 }
 
-func TestDescription(t *testing.T) {
-	for _, test := range []struct{ name, raw, want string }{
-		{"kept", `{"name":"x","description":"a <b> & \"c\""}`, `a <b> & "c"`},
-		{"null", `{"name":"x","description":null}`, ""},
-		{"title instead", `{"name":"x","title":"T"}`, "T"},
-		{"long", `{"name":"x","description":"` + strings.Repeat("é", 2780) + `"}`, strings.Repeat("é", 1023) + "…"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			tool := parseTool(t, test.raw)
-			got := gjson.GetBytes(tool.function("s__x"), "function.description").String()
-			if got != test.want || utf8.RuneCountInString(got) > maxDescription {
-				t.Errorf("got %q", got)
-			}
-		})
+// What the provider does not get is logged once, when it is first asked for.
+func TestOfferedOnce(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	tool := parseTool(t, `{"name":"x","inputSchema":{"type":"object","properties":{"a":{}}}}`)
+	first := tool.function(schema.OpenAIStrict, log)
+	if again := tool.function(schema.OpenAIStrict, log); again != first || first == nil || first.Strict {
+		t.Error("made twice, or strict")
 	}
-	if fn := string(parseTool(t, `{"name":"x","description":"<b>","annotations":{"readOnlyHint":true}}`).function("s__x")); fn !=
-		`{"type":"function","function":{"name":"s__x","description":"<b>","parameters":{"type":"object","properties":{}}}}` {
-		t.Error(fn)
+	large := parseTool(t, `{"name":"y","inputSchema":{"type":"object","properties":{"`+strings.Repeat("y", schema.MaxBytes)+`":{}}}}`)
+	for range 2 {
+		if large.function(schema.OpenAI, log) != nil {
+			t.Error("offered")
+		}
+	}
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "not in strict mode") || !strings.Contains(lines[1], "tool left out") {
+		t.Errorf("%q", lines)
 	}
 }
 
@@ -113,29 +115,29 @@ func TestArguments(t *testing.T) {
 // A tool is called by the schema that the model was shown, not by one that no
 // arguments can fit.
 func TestArgumentsFitWhatIsOffered(t *testing.T) {
-	for _, schema := range []string{`{"type":"array","items":{"type":"string"}}`, `{"type":"string"}`, `{"type":"null"}`, `true`, `false`, `null`, `[]`} {
-		tool := parseTool(t, `{"name":"x","inputSchema":`+schema+`}`)
-		if args, err := tool.arguments(""); err != nil || string(args) != "{}" || tool.parameters != emptySchema {
-			t.Errorf("%s: %s, %v, offered %s", schema, args, err, tool.parameters)
+	for _, input := range []string{`{"type":"array","items":{"type":"string"}}`, `{"type":"string"}`, `{"type":"null"}`, `true`, `false`, `null`, `[]`} {
+		tool := parseTool(t, `{"name":"x","inputSchema":`+input+`}`)
+		if args, err := tool.arguments(""); err != nil || string(args) != "{}" || tool.input != nil {
+			t.Errorf("%s: %s, %v", input, args, err)
 		}
 	}
 }
 
 // A schema that cannot be used for checking leaves the tool usable.
 func TestSchemaNotCompiled(t *testing.T) {
-	for _, schema := range []string{
+	for _, input := range []string{
 		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`,
 		`{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/schema.json"}}}`,
 		`{"type":"object","properties":{"a":{"pattern":"(?=look)ahead"}}}`,
 		`{"$schema":"https://example.com/own","type":"object"}`,
 		`{"type":"object","properties":{"a":{"type":"no such type"}}}`,
 	} {
-		tool := parseTool(t, `{"name":"x","inputSchema":`+schema+`}`)
+		tool := parseTool(t, `{"name":"x","inputSchema":`+input+`}`)
 		if tool.input != nil {
-			t.Errorf("%s compiled", schema)
+			t.Errorf("%s compiled", input)
 		}
 		if _, err := tool.arguments(`{"a":1}`); err != nil {
-			t.Errorf("%s: %v", schema, err)
+			t.Errorf("%s: %v", input, err)
 		}
 	}
 	local := parseTool(t, `{"name":"x","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"$ref":"#/definitions/s"}},"definitions":{"s":{"type":"string"}}}}`)
@@ -144,10 +146,33 @@ func TestSchemaNotCompiled(t *testing.T) {
 	}
 }
 
-func TestSchemaTooLarge(t *testing.T) {
-	raw := `{"name":"x","inputSchema":{"type":"object","description":"` + strings.Repeat("x", maxSchema) + `"}}`
-	if _, err := newTool(gjson.Parse(raw), slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("accepted")
+// A schema from outside may cost little only: the tool is left out, or its
+// arguments go unchecked.
+func TestSchemaBombs(t *testing.T) {
+	for name, input := range map[string]string{
+		"too large": `{"type":"object","description":"` + strings.Repeat("x", schema.MaxInput) + `"}`,
+		"too deep":  strings.Repeat(`{"items":`, 10000) + `{}` + strings.Repeat(`}`, 10000),
+	} {
+		if _, err := newTool(gjson.Parse(`{"name":"x","inputSchema":`+input+`}`), slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	for name, level := range map[string]string{
+		"sums":         `{"allOf":[%[2]s,%[2]s]}`,
+		"alternatives": `{"anyOf":[{"allOf":[%[2]s,{"required":["gone"]}]},{"allOf":[%[2]s,{"required":["gone"]}]}]}`,
+	} {
+		var defs strings.Builder
+		for i := range 40 {
+			ref := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
+			fmt.Fprintf(&defs, `"d%d":`+level+`,`, i, ref)
+		}
+		tool := parseTool(t, `{"name":"x","inputSchema":{"$ref":"#/$defs/d0","$defs":{`+defs.String()+`"d40":{"type":"object"}}}}`)
+		if tool.input == nil {
+			t.Fatalf("%s: does not compile", name)
+		}
+		if args, err := tool.arguments(`{"a":1}`); err != nil || string(args) != `{"a":1}` {
+			t.Errorf("%s: %s, %v", name, args, err)
+		}
 	}
 }
 

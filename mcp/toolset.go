@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
 
 // Query says whose tools are wanted.
@@ -22,9 +24,15 @@ type Query struct {
 	MaxTools int
 	// Resources and Prompts offer these too, not only tools.
 	Resources, Prompts bool
-	// Filter leaves out what it does not keep, before MaxTools counts; nil keeps
+	// Filter leaves out what it does not keep, before MaxTools and MaxBytes count; nil keeps
 	// everything.
 	Filter Filter
+	// Schema is the dialect of JSON Schema that the provider takes; "" is
+	// [schema.OpenAI].
+	Schema schema.Dialect
+	// MaxBytes bounds the JSON of the functions together, those of the client not
+	// counted; 0 means no limit.
+	MaxBytes int
 }
 
 // Tool is one function as it is offered to the model, or one prompt whose text is
@@ -48,6 +56,7 @@ type Tool struct {
 type entry struct {
 	Tool
 	tool   *tool
+	as     *schema.Function // the tool as the provider takes it
 	origin origin
 	conn   *conn // nil for the two of budget.go
 	place  int   // of its server in the query
@@ -60,6 +69,8 @@ type Toolset struct {
 	entries     []entry // by server, then by name
 	unavailable []string
 	maxTools    int
+	maxBytes    int
+	dialect     schema.Dialect
 	prompts     []Tool // whose texts are in system
 	system      string
 	plain       *Binding // for a request without functions of its own
@@ -88,7 +99,8 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 			key.WriteString(c.id)
 		}
 	}
-	fmt.Fprint(&key, q.MaxTools, q.Resources, q.Prompts)
+	q.Schema = cmp.Or(q.Schema, schema.OpenAI)
+	fmt.Fprint(&key, q.MaxTools, q.Resources, q.Prompts, q.Schema, q.MaxBytes)
 	if q.Filter != nil {
 		key.WriteString(strconv.Quote(q.Filter.Key()))
 	}
@@ -103,7 +115,7 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 }
 
 func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalog) *Toolset {
-	ts := &Toolset{host: h, from: from, maxTools: q.MaxTools}
+	ts := &Toolset{host: h, from: from, maxTools: q.MaxTools, maxBytes: q.MaxBytes, dialect: q.Schema}
 	var origins []origin
 	for i, cat := range from {
 		if cat == nil {
@@ -111,14 +123,17 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 			continue
 		}
 		for _, t := range q.wanted(cat) {
-			origins = append(origins, t.origin(names[i]))
-			ts.entries = append(ts.entries, entry{tool: t, origin: t.origin(names[i]), conn: conns[i], place: i})
+			if as := t.function(q.Schema, conns[i].log); as != nil {
+				origins = append(origins, t.origin(names[i]))
+				ts.entries = append(ts.entries, entry{tool: t, as: as, origin: t.origin(names[i]), conn: conns[i], place: i})
+			}
 		}
 	}
 	slices.Sort(ts.unavailable)
 	for i, name := range injectedNames(origins) {
 		e := &ts.entries[i]
 		e.Tool = e.tool.offer(name, origins[i])
+		e.Description = e.as.Description
 		e.name(name)
 	}
 	if q.Filter != nil { // after the names, so that those do not depend on it
@@ -164,7 +179,7 @@ func (t *tool) offer(name string, from origin) Tool {
 
 func (e *entry) name(name string) {
 	e.Name = name
-	e.JSON = e.tool.function(name)
+	e.JSON = element(name, e.as)
 	e.Tokens = estimate(len(e.JSON))
 }
 
@@ -178,7 +193,7 @@ func (ts *Toolset) Unavailable() []string { return ts.unavailable }
 // functions of its own, sorted by server and name.
 func (ts *Toolset) Tools() []Tool { return ts.plain.List() }
 
-// Omitted lists the functions for which MaxTools leaves no room in such a request,
+// Omitted lists the functions for which there is no room in such a request,
 // in the order in which they would get it.
 func (ts *Toolset) Omitted() []Tool { return offers(ts.plain.omitted) }
 

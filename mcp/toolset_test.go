@@ -3,12 +3,15 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
 
 // named starts a server with tools of these names.
@@ -163,5 +166,55 @@ func TestEmptyBinding(t *testing.T) {
 	}
 	if res := b.Call(context.Background(), "f", ""); res.Outcome != OutcomeUnknownTool {
 		t.Errorf("%+v", res)
+	}
+}
+
+// A tool that the provider's dialect cannot have is left out alone.
+func TestSchemaDialects(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	box.server.RemoveTools("echo", "add_numbers", "fails", "pure", "large", "hang")
+	box.add("fine", `{"type":"object","properties":{"n":{"type":"integer","exclusiveMinimum":0},"s":{"type":"string"}},"required":["s"]}`, `{"content":[{"type":"text","text":"ok"}]}`)
+	box.add("large", `{"type":"object","properties":{"`+strings.Repeat("x", schema.MaxBytes)+`":{}}}`, `{"content":[]}`)
+	h := newTestHost(t, config("s", stateful, box.serve(t, stateful)))
+	for dialect, want := range map[schema.Dialect]string{
+		"":                  `{"type":"object","properties":{"n":{"type":"integer","exclusiveMinimum":0},"s":{"type":"string"}},"required":["s"]}}}`,
+		schema.Gemini:       `{"type":"object","properties":{"n":{"type":"integer","minimum":1},"s":{"type":"string"}},"required":["s"]}}}`,
+		schema.OpenAIStrict: `{"type":"object","properties":{"n":{"type":["integer","null"],"exclusiveMinimum":0},"s":{"type":"string"}},"required":["n","s"],"additionalProperties":false},"strict":true}}`,
+	} {
+		b := h.Toolset(t.Context(), Query{Servers: []string{"s"}, Schema: dialect}).Bind(nil)
+		if got, want := string(b.JSON()), `{"type":"function","function":{"name":"s__fine","description":"about fine","parameters":`+want; got != want {
+			t.Errorf("%q: %s", dialect, got)
+		}
+		res := b.Call(t.Context(), "s__fine", `{"n":null,"s":"x"}`)
+		if ok := res.Outcome == OutcomeOK; ok != (dialect == schema.OpenAIStrict) {
+			t.Errorf("%q: %+v", dialect, res)
+		}
+	}
+}
+
+func TestMaxBytes(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 60 {
+		names = append(names, fmt.Sprintf("t%02d", i))
+	}
+	h := newTestHost(t, named(t, "s", names...))
+	all := h.Toolset(t.Context(), Query{Servers: []string{"s"}})
+	for _, limit := range []int{len(all.Bind(nil).JSON()) + 1, 6000, 1} {
+		b := h.Toolset(t.Context(), Query{Servers: []string{"s"}, MaxBytes: limit, Schema: schema.Gemini}).Bind([]string{callName})
+		if limit > 6000 {
+			if len(b.Omitted()) != 0 {
+				t.Errorf("left out %q", b.Omitted())
+			}
+			continue
+		}
+		if n := len(injected(b)) - 2; len(b.JSON()) > limit && n > 0 || n+len(b.Omitted()) != len(names) || len(b.Omitted()) == 0 {
+			t.Errorf("%d bytes for %d: %d functions, %d left out", len(b.JSON()), limit, n, len(b.Omitted()))
+		}
+		through := injected(b)[len(injected(b))-1]
+		if res := b.Call(t.Context(), through, `{"name":"s__t59","arguments":"{}"}`); res.Text != "this is s t59" {
+			t.Errorf("%s: %+v", through, res)
+		}
 	}
 }

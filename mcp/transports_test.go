@@ -54,7 +54,7 @@ func TestListAndCall(t *testing.T) {
 func TestExactJSON(t *testing.T) {
 	eachTransport(t, func(t *testing.T, h *Host, box *toolbox) {
 		b := toolsOf(t, h, "box").Bind(nil)
-		if want := `"name":"box__echo","description":"about echo","parameters":` + schema + `}}`; !strings.Contains(string(b.JSON()), want) {
+		if want := `"name":"box__echo","description":"about echo","parameters":` + anySchema + `}}`; !strings.Contains(string(b.JSON()), want) {
 			t.Errorf("schema changed on the way:\n%s", b.JSON())
 		}
 		if !json.Valid([]byte("[" + string(b.JSON()) + "]")) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tidwall/gjson"
@@ -24,10 +25,31 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not loaded")
 }
 
-func compile(schema string) (s *jsonschema.Schema, err error) {
+// maxSteps bounds one validation, in schemas that are looked at: references can
+// make a small schema branch without end. A list of 10,000 objects takes 100,000.
+const maxSteps = 500_000
+
+// checker validates by a compiled schema, one value at a time.
+type checker struct {
+	schema *jsonschema.Schema
+	mu     sync.Mutex
+	left   int // steps
+}
+
+// Validate implements [jsonschema.SchemaExt]: the compiler puts it into every
+// schema, and the validator calls it for every value.
+func (c *checker) Validate(*jsonschema.ValidatorContext, any) {
+	if c.left--; c.left < 0 {
+		panic(errCostly)
+	}
+}
+
+var errCostly = errors.New("the schema takes too many steps")
+
+func compile(schema string) (c *checker, err error) {
 	defer func() {
 		if r := recover(); r != nil { // a schema from outside must not end the process
-			s, err = nil, fmt.Errorf("schema compiler: %v", r)
+			c, err = nil, fmt.Errorf("schema compiler: %v", r)
 		}
 	}()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
@@ -35,13 +57,23 @@ func compile(schema string) (s *jsonschema.Schema, err error) {
 		return nil, err
 	}
 	const url = "mcp:///schema.json"
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020) // 2025-11-25, "Tools": the default dialect
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(url, doc); err != nil {
+	c = &checker{}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020) // 2025-11-25, "Tools": the default dialect
+	compiler.UseLoader(noLoader{})
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL:     "mcp:///steps",
+		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return c, nil },
+	})
+	compiler.AssertVocabs()
+	if err := compiler.AddResource(url, doc); err != nil {
 		return nil, err
 	}
-	return c.Compile(url)
+	c.schema, err = compiler.Compile(url)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // errArguments is what the model is told about arguments that do not fit.
@@ -63,7 +95,7 @@ func (t *tool) arguments(text string) (json.RawMessage, error) {
 		return nil, &errArguments{[]string{"the arguments must be one JSON object"}}
 	}
 	if t.input != nil {
-		if problems := violations(t.input, text); problems != nil {
+		if problems := t.input.violations(text); problems != nil {
 			return nil, &errArguments{problems}
 		}
 	}
@@ -74,13 +106,13 @@ func (t *tool) arguments(text string) (json.RawMessage, error) {
 }
 
 // violations lists where a JSON text does not fit a schema; nil if it does.
-func violations(schema *jsonschema.Schema, text string) []string {
+func (c *checker) violations(text string) []string {
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
 		return []string{"not valid JSON"}
 	}
 	var invalid *jsonschema.ValidationError
-	if !errors.As(validate(schema, value), &invalid) {
+	if !errors.As(c.validate(value), &invalid) {
 		return nil
 	}
 	return leaves(invalid, nil)
@@ -109,11 +141,14 @@ func leaves(e *jsonschema.ValidationError, problems []string) []string {
 
 // validate stops a panic of the validator: what it cannot handle is left to the
 // server, as with a schema that does not compile.
-func validate(schema *jsonschema.Schema, value any) (err error) {
+func (c *checker) validate(value any) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = maxSteps
 	defer func() {
 		if recover() != nil {
 			err = nil
 		}
 	}()
-	return schema.Validate(value)
+	return c.schema.Validate(value)
 }

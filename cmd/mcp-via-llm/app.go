@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
 	"github.com/mcp-via-llm/mcp-via-llm/policy"
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
 )
@@ -183,7 +184,10 @@ var errLooped = &chat.Error{
 
 // query asks for what a client profile gets of these servers.
 func query(c *loop.Client, servers []string, header http.Header, rules *policy.Profile) mcp.Query {
-	return mcp.Query{Servers: servers, Header: header, MaxTools: c.MaxTools, Resources: c.Resources, Prompts: c.Prompts, Filter: filter{rules}}
+	return mcp.Query{
+		Servers: servers, Header: header, MaxTools: c.MaxTools, MaxBytes: c.MaxToolsBytes, Resources: c.Resources, Prompts: c.Prompts,
+		Filter: filter{rules}, Schema: schema.Dialect(c.SchemaDialect),
+	}
 }
 
 func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {

@@ -48,12 +48,12 @@ func (a *app) omitted(c *loop.Client, b *mcp.Binding, own int) {
 	names := b.Omitted()
 	a.telemetry.Omitted(c.Name, len(names))
 	if a.short.isNews(c.Name, names) {
-		a.log.Warn("tools are left out, because max_tools has no room for all; the model finds and calls them through mcp_search_tools and mcp_call_tool",
-			"client", c.Name, "max_tools", c.MaxTools, "client_functions", own, "left_out", len(names), "first", names[:min(len(names), saidList)])
+		a.log.Warn("tools are left out, because max_tools or max_tools_bytes has no room for all; the model finds and calls them through mcp_search_tools and mcp_call_tool",
+			"client", c.Name, "max_tools", c.MaxTools, "max_tools_bytes", c.MaxToolsBytes, "client_functions", own, "left_out", len(names), "first", names[:min(len(names), saidList)])
 	}
 }
 
-// checkBudgets says which profiles get more tools than max_tools has room for.
+// checkBudgets says which profiles get more tools than there is room for.
 func (a *app) checkBudgets(ctx context.Context) {
 	a.host.Settle(ctx)
 	now := a.current.Load()

@@ -28,7 +28,7 @@ type listed struct {
 	Server string `json:"server"` // as configured; empty for the two functions that reach what is left out
 	Kind   string `json:"kind"`   // tool, resource, resource_template, prompt, or system_prompt: no function but instructions
 	Tokens int    `json:"tokens"` // an estimate of what it costs in every request
-	// LeftOut: max_tools has no room for it; the model finds it with mcp_search_tools.
+	// LeftOut: max_tools or max_tools_bytes has no room for it; the model finds it with mcp_search_tools.
 	LeftOut bool `json:"left_out,omitempty"`
 }
 
