@@ -70,7 +70,7 @@ func TestForwardedCredentials(t *testing.T) {
 
 			sets := map[string]*Toolset{}
 			for _, token := range []string{"ann", "bob", ""} {
-				ts := h.Toolset(t.Context(), Query{Servers: []string{"box"}, Header: user(token)})
+				ts := toolsFor(t, h, user(token))
 				if !ts.Bind(nil).Has("box__for_" + token) {
 					t.Fatalf("%q sees %q, %+v", token, injected(ts.Bind(nil)), h.Status())
 				}

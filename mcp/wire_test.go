@@ -3,6 +3,7 @@ package mcp
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,5 +177,29 @@ func TestSSEOtherOrigin(t *testing.T) {
 	}
 	if n := evil.count("initialize"); n != 0 {
 		t.Error("the other host was asked")
+	}
+}
+
+// A redirect stays at the origin of the server, and may only gain TLS.
+func TestOriginOfRedirects(t *testing.T) {
+	for _, row := range []struct {
+		server, to string
+		want       bool
+	}{
+		{"https://h/mcp", "https://h/other?x=1", true}, {"https://h/mcp", "https://H:443/mcp", true}, {"https://h/mcp", "http://h/mcp", false},
+		{"https://h/mcp", "https://h:8443/mcp", false}, {"https://h/mcp", "https://h.evil.example/mcp", false}, {"https://h/mcp", "https://h@evil.example/mcp", false},
+		{"http://h/mcp", "https://h/mcp", true}, {"http://h:8080/mcp", "https://h:8080/mcp", true}, {"http://h/mcp", "http://169.254.169.254/", false},
+	} {
+		server, err := url.Parse(row.server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := url.Parse(row.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&wire{origin: server}).sameOrigin(to); got != row.want {
+			t.Errorf("from %s to %s: %v", row.server, row.to, got)
+		}
 	}
 }
