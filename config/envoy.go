@@ -3,6 +3,7 @@ package config
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Envoy shapes the bootstrap that `envoy-config` prints. Only use_mcp_egress
@@ -36,6 +37,10 @@ type Envoy struct {
 	// FailureModeAllow lets requests go on without tools and hidden history while
 	// the service is down. Override mode only. Default false.
 	FailureModeAllow bool `yaml:"failure_mode_allow"`
+	// MaxConnectionDuration closes connections to the main and the loop listener at
+	// this age, between requests, so that an Envoy which is to stop loses them
+	// before. Default 0s: never.
+	MaxConnectionDuration time.Duration `yaml:"max_connection_duration"`
 	// CA is the bundle that verifies the provider and MCP servers. Default
 	// /etc/ssl/certs/ca-certificates.crt.
 	CA string `yaml:"ca"`
@@ -100,6 +105,9 @@ func (e *Envoy) validate(r *report, path string) {
 	}
 	if ok && minor < 40 && e.Mode == ModeOverride {
 		r.add(join(path, "mode"), "override needs Envoy 1.40; use static, or leave mode out")
+	}
+	if e.MaxConnectionDuration < 0 {
+		r.add(join(path, "max_connection_duration"), "must not be negative")
 	}
 	if e.FailureModeAllow && e.FilterMode() == ModeStatic {
 		r.add(join(path, "failure_mode_allow"), "is not possible in static mode: Envoy cannot go on once body bytes have left it")

@@ -71,6 +71,9 @@ type Options struct {
 	// FailOpen lets requests go on untouched while the service is down. Override
 	// mode only.
 	FailOpen bool
+	// MaxConnectionDuration closes connections to main and loop at this age, between
+	// requests. Default: never.
+	MaxConnectionDuration time.Duration
 	// CA is the bundle that verifies https upstreams. Default
 	// /etc/ssl/certs/ca-certificates.crt.
 	CA string

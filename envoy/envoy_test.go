@@ -123,6 +123,9 @@ func TestRealEnvoyAcceptsEveryShape(t *testing.T) {
 		}},
 		"replicas":       {"1.40.0", func(o *Options) { o.Service = "mcp-via-llm.example:9002" }},
 		"replicas, 1.37": {"1.37.0", func(o *Options) { o.Mode, o.Minor, o.Service = Static, 37, "mcp-via-llm.example:9002" }},
+		"old connections": {"1.37.0", func(o *Options) {
+			o.Mode, o.Minor, o.MaxConnectionDuration = Static, 37, 15*time.Second
+		}},
 		"service by TLS": {"1.40.0", func(o *Options) {
 			o.Service = "mcp-via-llm.example:9002"
 			o.ServiceTLS = &TLS{CA: "/etc/ssl/certs/ca-certificates.crt"}

@@ -43,6 +43,11 @@ func (b *builder) listener(name, address string, routes *routev3.RouteConfigurat
 			},
 		}),
 	}
+	if b.MaxConnectionDuration > 0 && name != MCPEgressListener {
+		manager.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{MaxConnectionDuration: durationpb.New(b.MaxConnectionDuration)}
+		// Closed with the next answer, not under a request that is on its way.
+		manager.Http1SafeMaxConnectionDuration = true
+	}
 	return &listenerv3.Listener{
 		Name:    name,
 		Address: b.listenAddress(name, address),

@@ -74,6 +74,8 @@ func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
 		FailOpen:  e.FailureModeAllow,
 		CA:        e.CA,
 		Private:   private(cfg),
+
+		MaxConnectionDuration: e.MaxConnectionDuration,
 	}
 	switch t := e.ServiceTLS; {
 	case t != nil:

@@ -1,0 +1,137 @@
+{{/* Where segments 2 and later of a turn go: the loop listener of the integration. */}}
+{{- define "mcp-via-llm.loopURL" -}}
+{{- $v := .Values -}}
+{{- $given := dig "llm" "loop_url" "" $v.config -}}
+{{- if $given -}}
+{{ $given }}
+{{- else if eq $v.integration "envoy" -}}
+http://{{ include "mcp-via-llm.fullname" . }}-envoy-internal.{{ .Release.Namespace }}.svc:10001
+{{- else if and (eq $v.integration "envoy-gateway") $v.envoyGateway.loop.create -}}
+http://{{ include "mcp-via-llm.gatewayLoop" . }}.{{ $v.envoyGateway.loop.controllerNamespace }}.svc:10001
+{{- else if and (eq $v.integration "istio") $v.istio.loop.create -}}
+http://{{ include "mcp-via-llm.fullname" . }}-loop.{{ $v.istio.gateway.namespace }}.svc:{{ $v.istio.loop.port }}
+{{- else -}}
+{{- fail "config.llm.loop_url must be set: the address of your Envoy's loop listener, such as http://envoy-loop.envoy:10001 (docs/envoy.md)" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Service that Envoy Gateway makes for the loop Gateway: in the controller's namespace, so with ours in its name. */}}
+{{- define "mcp-via-llm.gatewayLoop" -}}
+{{- printf "%s-%s-loop" .Release.Namespace (include "mcp-via-llm.fullname" .) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "mcp-via-llm.redisURL" -}}
+redis://{{ include "mcp-via-llm.fullname" . }}-redis.{{ .Release.Namespace }}.svc:6379/0
+{{- end -}}
+
+{{- define "mcp-via-llm.check" -}}
+{{- $v := .Values -}}
+{{- if not (or $v.config.servers $v.mcpServers) -}}
+{{- fail "no MCP server is given: set config.servers, such as config.servers.NAME.url, or mcpServers" -}}
+{{- end -}}
+{{- range $name := keys $v.mcpServers -}}
+{{- if hasKey ($v.config.servers | default dict) $name -}}
+{{- if hasKey (get $v.config.servers $name | default dict) "url" -}}
+{{- fail (printf "mcpServers.%s and config.servers.%s.url: the chart sets the URL of its own servers; leave url out, or rename one" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $shared := or $v.redis.bundled (dig "store" "redis" "url" "" $v.config) -}}
+{{- if and (or (gt (int $v.replicas) 1) $v.autoscaling.enabled) (not $shared) -}}
+{{- fail "replicas, autoscaling: several replicas need a shared store: set config.store.redis.url, or redis.bundled=true for a trial" -}}
+{{- end -}}
+{{- if and $v.redis.bundled (dig "store" "redis" "url" "" $v.config) -}}
+{{- fail "redis.bundled and config.store.redis.url: keep one" -}}
+{{- end -}}
+{{- if and $v.autoscaling.enabled (not (or $v.autoscaling.cpu $v.autoscaling.openTurns)) -}}
+{{- fail "autoscaling.cpu or autoscaling.openTurns must be set: by what shall it scale?" -}}
+{{- end -}}
+{{- if and $v.envoyGateway.failOpen (ne $v.envoyGateway.mode "override") -}}
+{{- fail "envoyGateway.failOpen needs envoyGateway.mode=override: in static mode body bytes have left Envoy when the service fails" -}}
+{{- end -}}
+{{- if and $v.istio.failOpen (ne $v.istio.mode "override") -}}
+{{- fail "istio.failOpen needs istio.mode=override: in static mode body bytes have left Envoy when the service fails" -}}
+{{- end -}}
+{{- if and (eq $v.integration "envoy-gateway") (not (or $v.envoyGateway.routes $v.envoyGateway.existingRoutes)) -}}
+{{- fail "envoyGateway.routes or envoyGateway.existingRoutes must name the routes that get the tools" -}}
+{{- end -}}
+{{- if and (eq $v.integration "istio") (not $v.istio.routes) -}}
+{{- fail "istio.routes must name the routes that get the tools" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the service listens on. */}}
+{{- define "mcp-via-llm.listen" -}}
+ext_proc: {{ printf "%s:9002" .Values.bindAddress | quote }}
+admin: 127.0.0.1:9003
+metrics: {{ printf "%s:9004" .Values.bindAddress | quote }}
+{{- if .Values.tls.enabled }}
+tls:
+  cert: /etc/mcp-via-llm/tls/tls.crt
+  key: /etc/mcp-via-llm/tls/tls.key
+  {{- if .Values.tls.mutual }}
+  client_ca: /etc/mcp-via-llm/tls/ca.crt
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The configuration file, as YAML. */}}
+{{- define "mcp-via-llm.config" -}}
+{{- include "mcp-via-llm.check" . -}}
+{{- $c := deepCopy .Values.config -}}
+{{- $_ := set $c "listen" (include "mcp-via-llm.listen" . | fromYaml) -}}
+{{- $_ := set $c "llm" (merge (dict "loop_url" (include "mcp-via-llm.loopURL" .)) ($c.llm | default dict)) -}}
+{{- if .Values.redis.bundled -}}
+{{- $_ := set $c "store" (mergeOverwrite (deepCopy ($c.store | default dict)) (dict "redis" (dict "url" (include "mcp-via-llm.redisURL" .)))) -}}
+{{- end -}}
+{{- $servers := $c.servers | default dict -}}
+{{- range $name, $s := .Values.mcpServers -}}
+{{- $url := dict "url" (printf "http://127.0.0.1:%d%s" (int $s.port) ($s.path | default "/mcp")) -}}
+{{- $_ := set $servers $name (merge $url (get $servers $name | default dict)) -}}
+{{- end -}}
+{{- $_ := set $c "servers" $servers -}}
+{{- if and (eq .Values.integration "envoy") .Values.envoy.mcpEgress -}}
+{{- $egress := printf "%s-envoy-internal.%s.svc:10002" (include "mcp-via-llm.fullname" .) .Release.Namespace -}}
+{{- $_ := set $c "envoy" (dict "use_mcp_egress" true "mcp_egress" $egress) -}}
+{{- end -}}
+{{- toYaml $c }}
+{{- with .Values.routes }}
+routes:
+  {{- range . }}
+  {{ .route | quote }}: {{ .client | quote }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The parts of the configuration that a running service does not take up. */}}
+{{- define "mcp-via-llm.restart" -}}
+{{- $c := include "mcp-via-llm.config" . | fromYaml -}}
+{{- pick $c "listen" "store" "log" "envoy" | toJson | sha256sum -}}
+{{- end -}}
+
+{{/* The configuration from which the bundled Envoy's bootstrap is made. It has no secrets: no headers, no variables of servers. */}}
+{{- define "mcp-via-llm.envoyConfig" -}}
+{{- $c := include "mcp-via-llm.config" . | fromYaml -}}
+{{- $service := printf "%s-replicas.%s.svc:9002" (include "mcp-via-llm.fullname" .) .Release.Namespace -}}
+{{- $envoy := dict "main" (printf "%s:10000" .Values.bindAddress) "loop" (printf "%s:10001" .Values.bindAddress) "mcp_egress" (printf "%s:10002" .Values.bindAddress) "admin" "127.0.0.1:9901" "service" $service "max_connection_duration" "15s" "failure_mode_allow" .Values.envoy.failOpen -}}
+{{- if .Values.tls.enabled -}}
+{{- $files := dict "ca" "/etc/envoy/tls/ca.crt" -}}
+{{- if .Values.tls.mutual -}}
+{{- $_ := merge $files (dict "cert" "/etc/envoy/tls/tls.crt" "key" "/etc/envoy/tls/tls.key") -}}
+{{- end -}}
+{{- $_ := set $envoy "service_tls" $files -}}
+{{- end -}}
+{{- $clients := dict -}}
+{{- range $name, $client := $c.clients -}}
+{{- $_ := set $clients $name (pick ($client | default dict) "loop_timeout") -}}
+{{- end -}}
+{{- $servers := dict -}}
+{{- if .Values.envoy.mcpEgress -}}
+{{- range $name, $server := $c.servers -}}
+{{- if $server.url -}}
+{{- $_ := set $servers $name (pick $server "url") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (dict "llm" (pick $c.llm "base_url") "envoy" $envoy "clients" $clients "servers" $servers) -}}
+{{- end -}}
