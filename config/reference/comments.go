@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 )
 
@@ -76,6 +77,9 @@ func (r *reference) fields(in reflect.Type) []field {
 	for i := range in.NumField() {
 		f := in.Field(i)
 		key := f.Tag.Get("yaml")
+		if f.Anonymous {
+			all = append(all, r.fields(f.Type)...)
+		}
 		if key == "" {
 			continue
 		}
@@ -83,7 +87,7 @@ func (r *reference) fields(in reflect.Type) []field {
 		if comment == "" {
 			r.missing = append(r.missing, in.Name()+"."+f.Name)
 		}
-		all = append(all, field{key, withoutName(comment, f.Name), f.Type})
+		all = append(all, field{key, r.keys(withoutName(comment, f.Name)), f.Type})
 	}
 	return all
 }
@@ -105,4 +109,29 @@ func withoutName(comment, name string) string {
 		}
 	}
 	return comment
+}
+
+var goName = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b`)
+
+// keys replaces the names of fields, such as ClientSecretFile, by their keys.
+func (r *reference) keys(comment string) string {
+	return goName.ReplaceAllStringFunc(comment, func(name string) string {
+		if key := r.names[name]; key != "" {
+			return "`" + key + "`"
+		}
+		return name
+	})
+}
+
+// collect fills in the keys of all fields that can be reached.
+func (r *reference) collect(in reflect.Type) {
+	for i := range in.NumField() {
+		f := in.Field(i)
+		if key := f.Tag.Get("yaml"); key != "" {
+			r.names[f.Name] = key
+		}
+		if deeper, _ := inside(f.Type); deeper != nil {
+			r.collect(deeper)
+		}
+	}
 }

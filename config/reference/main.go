@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+
+	"github.com/mcp-via-llm/mcp-via-llm/config"
 )
 
 //go:generate go run .
@@ -40,7 +43,8 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reference{comments: comments}
+	r := &reference{comments: comments, names: map[string]string{}}
+	r.collect(reflect.TypeFor[config.Config]())
 	var page bytes.Buffer
 	r.page(&page)
 	if len(r.missing) > 0 {

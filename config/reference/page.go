@@ -13,7 +13,8 @@ import (
 // reference is what is made of the types and the comments.
 type reference struct {
 	comments map[string]string
-	missing  []string // fields without a comment
+	names    map[string]string // keys by the names of fields
+	missing  []string          // fields without a comment
 }
 
 const intro = `# Configuration
