@@ -85,6 +85,14 @@ check: lint ## lint, and fail if formatting or generation leaves the work tree c
 	$(GO) mod verify >/dev/null
 	@if [ -n "$$(git status --porcelain)" ]; then echo "the work tree is dirty:"; git status --short; exit 1; fi
 
+.PHONY: chart
+chart: tools-demo ## the Helm chart in every shape of its ci/: lint, render, schemas, unit tests; no cluster
+	charts/check.sh
+
+.PHONY: gen
+gen: ## make again what is made from other files: the reference of the configuration, the chart's schema
+	$(GO) generate ./...
+
 .PHONY: image
 image: ## the container image as bin/image.tar, without Docker or a registry; VERSION, REF and ARCH may be given
 	cd image && $(GO) vet ./... && $(GO) test ./...

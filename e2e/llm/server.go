@@ -30,13 +30,17 @@ type Server struct {
 	arrived  chan struct{} // closed and replaced with each request and each abort
 }
 
+// New is a server that answers every POST with what brain chooses, for a listener of the caller's own.
+func New(brain Brain) *Server { return &Server{brain: brain, arrived: make(chan struct{})} }
+
 // Start listens on address ("127.0.0.1:0" for any free port) and answers every POST with what brain chooses.
 func Start(address string, brain Brain) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("scripted LLM: %w", err)
 	}
-	s := &Server{address: listener.Addr().String(), brain: brain, arrived: make(chan struct{})}
+	s := New(brain)
+	s.address = listener.Addr().String()
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 	go s.server.Serve(listener) // returns http.ErrServerClosed after Close
 	return s, nil
