@@ -109,7 +109,7 @@ routes:
 {{- pick $c "listen" "store" "log" "envoy" | toJson | sha256sum -}}
 {{- end -}}
 
-{{/* The configuration from which the bundled Envoy's bootstrap is made. It has no secrets: no headers, no variables of servers. */}}
+{{/* The configuration from which the bundled Envoy's bootstrap is made, without the secrets of the service's own. */}}
 {{- define "mcp-via-llm.envoyConfig" -}}
 {{- $c := include "mcp-via-llm.config" . | fromYaml -}}
 {{- $service := printf "%s-replicas.%s.svc:9002" (include "mcp-via-llm.fullname" .) .Release.Namespace -}}
@@ -128,10 +128,17 @@ routes:
 {{- $servers := dict -}}
 {{- if .Values.envoy.mcpEgress -}}
 {{- range $name, $server := $c.servers -}}
-{{- if $server.url -}}
+{{- if $server.tls -}}
+{{- fail (printf "envoy.mcpEgress: the bundled Envoy has no files for config.servers.%s.tls; leave one of them out" $name) -}}
+{{- end -}}
+{{- if and $server.url (not (hasKey $.Values.mcpServers $name)) -}}
 {{- $_ := set $servers $name (pick $server "url") -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- with include "mcp-via-llm.privateHeaders" . | fromYamlArray -}}
+{{- /* A server that nobody calls, for the names of its headers. */ -}}
+{{- $_ := set $servers "headers" (dict "url" "http://127.0.0.1:9" "forward_headers" .) -}}
 {{- end -}}
 {{- toYaml (dict "llm" (pick $c.llm "base_url") "envoy" $envoy "clients" $clients "servers" $servers) -}}
 {{- end -}}

@@ -1,9 +1,28 @@
-{{/* Names of the product, as in package envoy. */}}
-{{- define "mcp-via-llm.ownHeaders" -}}
+{{/* What callers send for MCP servers: it is not for the provider. A header that usually carries the LLM credential is. */}}
+{{- define "mcp-via-llm.privateHeaders" -}}
+{{- $all := list -}}
+{{- range $server := .Values.config.servers -}}
+{{- $all = concat $all (dig "forward_headers" list ($server | default dict) | default list) -}}
+{{- $all = append $all (dig "auth" "token_exchange" "subject_header" "" ($server | default dict)) -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range $all -}}
+{{- if not (has (lower .) (list "" "authorization" "proxy-authorization" "api-key" "x-api-key" "x-goog-api-key")) -}}
+{{- $names = append $names (lower .) -}}
+{{- end -}}
+{{- end -}}
+{{- sortAlpha $names | uniq | toYaml -}}
+{{- end -}}
+
+{{/* The headers that Envoy's routes take away, after all filters: what is for the service alone, as package envoy has it. */}}
+{{- define "mcp-via-llm.removedHeaders" -}}
 - x-mcp-via-llm-hop
 - x-mcp-via-llm
 - x-mcp-servers
 - x-mcp-session
+{{- with include "mcp-via-llm.privateHeaders" . | fromYamlArray }}
+{{ toYaml . }}
+{{- end -}}
 {{- end -}}
 
 {{- define "mcp-via-llm.attributes" -}}
@@ -14,10 +33,10 @@
 {{- end -}}
 
 {{/* The rules of a route to the LLM: without a timeout, which would cover the whole answer, and without what is for the
-service alone. */}}
+service alone. Arguments: the root, the rules. */}}
 {{- define "mcp-via-llm.gatewayRules" -}}
-{{- $own := include "mcp-via-llm.ownHeaders" . | fromYamlArray -}}
-{{- range . }}
+{{- $own := include "mcp-via-llm.removedHeaders" (index . 0) | fromYamlArray -}}
+{{- range index . 1 }}
 {{- $rule := deepCopy . }}
 {{- $filters := list }}
 {{- $found := false }}
