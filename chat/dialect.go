@@ -12,13 +12,15 @@ type Dialect struct {
 	// Content is the form in which the content of a message that only calls
 	// tools is replayed: "" as received, or "null", "empty", "omit".
 	Content string
+	// MaxTokens: the limit of an answer is called max_tokens and nothing else.
+	MaxTokens bool
 }
 
 // Dialects are the names that a client profile can give.
 var Dialects = map[string]Dialect{
 	"openai":   {},
-	"deepseek": {Reasoning: "always"},
-	"mistral":  {NoUsage: true},
-	"ollama":   {Content: "empty"},
-	"bedrock":  {Content: "omit"},
+	"deepseek": {Reasoning: "always", MaxTokens: true},
+	"mistral":  {NoUsage: true, MaxTokens: true},
+	"ollama":   {Content: "empty", MaxTokens: true},
+	"bedrock":  {Content: "omit", MaxTokens: true},
 }

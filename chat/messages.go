@@ -89,6 +89,20 @@ func (m Message) plainText() string {
 	return strings.Join(parts, " ")
 }
 
+// Images says whether parts of the content are images.
+func (m Message) Images() bool {
+	return m.content.IsArray() && m.content.Get(`#(type=="image_url")`).Exists()
+}
+
+// PartText is the text in the parts of the content.
+func (m Message) PartText() string {
+	var parts []string
+	for _, p := range m.content.Get(`#(type=="text")#.text`).Array() {
+		parts = append(parts, p.String())
+	}
+	return strings.Join(parts, "\n")
+}
+
 // System says whether the message instructs rather than speaks. Instructions may
 // change from turn to turn, so no conversation is recognised by them.
 func (m Message) System() bool { return m.Role == "system" || m.Role == "developer" }

@@ -105,9 +105,9 @@ func (w *Whole) Finish(reason, usage, extensions string) []byte {
 				out = set(out, name, v.Raw)
 			}
 		}
-		if usage != "" {
-			out = set(out, "usage", usage)
-		}
+	}
+	if usage != "" && gjson.Get(out, "usage").Raw != usage {
+		out = set(out, "usage", usage)
 	}
 	return []byte(set(out, "extensions.mcp_via_llm", extensions))
 }

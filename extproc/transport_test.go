@@ -166,6 +166,42 @@ func TestLoopTransport(t *testing.T) {
 	f.opts.Loop.(*http.Transport).CloseIdleConnections()
 }
 
+// TestAside: a request beside the exchange goes to the loop listener, whether it is
+// the first or comes when the exchange is over.
+func TestAside(t *testing.T) {
+	var asked []string
+	var late func() error
+	f := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		late = func() error {
+			out := withBody(r, strings.NewReader("aside"), 5)
+			_, err := Aside().RoundTrip(out.WithContext(context.WithoutCancel(r.Context())))
+			return err
+		}
+		if err := late(); err != nil {
+			t.Error(err)
+		}
+		_, _ = Transport().RoundTrip(withBody(r, strings.NewReader("abc"), 3))
+	}, func(o *Options) {
+		o.Loop = roundTripper(func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			asked = append(asked, r.URL.String()+" "+string(body))
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, err
+		})
+		o.LoopURL = func() *url.URL { return &url.URL{Scheme: "http", Host: "loop:1"} }
+	})
+	e := f.open(t)
+	e.send(requestHeaders(ModeStatic, false), requestBody("x", true))
+	e.want("request headers content-length=3", `request body "abc" end`)
+	e.send(responseHeaders(false, ":status", "200", "content-length", "0"), responseBody("", true))
+	e.want("response headers", `response body "" end`)
+	if err := late(); err != nil || len(asked) != 2 || asked[0] != "http://loop:1/v1/x?q=1 aside" || asked[1] != asked[0] {
+		t.Errorf("%v, %q", err, asked)
+	}
+	if _, err := Aside().RoundTrip(httptest.NewRequest("POST", "/", nil)); !errors.Is(err, errNoExchange) {
+		t.Errorf("without an exchange: %v", err)
+	}
+}
+
 // TestRequestTrailerChanges: the client's trailers go on, unless the outbound
 // request has its own.
 func TestRequestTrailerChanges(t *testing.T) {

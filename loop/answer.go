@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type answer struct {
 	written int64
 	last    time.Time
 	idle    string        // keep-alive chunk; "" for a comment
+	note    string        // what the comment tells besides
 	first   time.Time     // when the client got its first byte
 	news    time.Time     // when it last got an event, or the answer began
 	silence time.Duration // the longest time between two such
@@ -131,6 +133,13 @@ func (a *answer) setIdle(chunk string) {
 	a.idle = chunk
 }
 
+// setNote gives what keep-alive comments tell of the work at hand; one line.
+func (a *answer) setNote(note string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.note = note
+}
+
 // keepAlive breaks every silence of the given length, once the answer is open,
 // until ctx ends.
 func (a *answer) keepAlive(ctx context.Context, every time.Duration) {
@@ -156,9 +165,12 @@ func (a *answer) keepAliveAt(now time.Time, every time.Duration) time.Duration {
 	if wait := every - now.Sub(a.last); wait > 0 {
 		return wait
 	}
-	if a.idle != "" {
+	switch {
+	case a.idle != "":
 		a.write(sse.Append(a.buf[:0], []byte(a.idle))) //nolint:errcheck // kept in a.err
-	} else {
+	case a.note != "":
+		a.write(append(a.buf[:0], strings.TrimSuffix(sse.Comment, "\n")+" "+a.note+"\n"...)) //nolint:errcheck // kept in a.err
+	default:
 		a.write(append(a.buf[:0], sse.Comment...)) //nolint:errcheck // kept in a.err
 	}
 	return every

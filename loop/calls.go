@@ -32,7 +32,14 @@ func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
 	if call.Bad != "" {
 		return badArguments(call)
 	}
-	return t.tools.Call(ctx, call.Name, call.Arguments)
+	result = t.tools.Call(ctx, call.Name, call.Arguments)
+	if a, ok := AskerFrom(ctx).(*asker); ok {
+		result.usage = a.spent()
+	}
+	if !t.shows() {
+		result.Images = nil
+	}
+	return result
 }
 
 func badArguments(call chat.Call) Result {

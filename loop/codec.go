@@ -111,15 +111,24 @@ func encodeCall(segment, place int, r Result) (sessions.Fields, error) {
 }
 
 func encodeResultAs(field string, r Result) (sessions.Fields, error) {
+	r = r.bounded()
 	// A tool's text may hold bytes that are no UTF-8; a protobuf string may not.
-	raw, err := proto.Marshal(&sessions.Result{Text: strings.ToValidUTF8(r.Text, "\ufffd"), Outcome: r.Outcome, FinishedUnixMs: time.Now().UnixMilli(), Span: r.span})
+	out := &sessions.Result{Text: strings.ToValidUTF8(r.Text, "\ufffd"), Outcome: r.Outcome, FinishedUnixMs: time.Now().UnixMilli(), Usage: []byte(r.usage), Span: r.span}
+	for _, i := range r.Images {
+		out.Images = append(out.Images, &sessions.Image{Mime: strings.ToValidUTF8(i.MIME, "\ufffd"), Data: i.Data})
+	}
+	raw, err := proto.Marshal(out)
 	return sessions.Fields{field: raw}, err
 }
 
 func decodeResult(raw []byte) (Result, error) {
-	r := &sessions.Result{}
-	err := proto.Unmarshal(raw, r)
-	return Result{Text: r.Text, Outcome: r.Outcome, span: r.Span}, err
+	in := &sessions.Result{}
+	err := proto.Unmarshal(raw, in)
+	r := Result{Text: in.Text, Outcome: in.Outcome, usage: string(in.Usage), span: in.Span}
+	for _, i := range in.Images {
+		r.Images = append(r.Images, Image{i.Mime, i.Data})
+	}
+	return r, err
 }
 
 // encodeSegment encodes a reply; the calls at the places in asks run only when the

@@ -61,7 +61,7 @@ func (f *flight) run(ctx context.Context, i int) {
 	defer f.t.take()()
 	start := time.Now()
 	ctx, span := f.t.startCall(ctx, f.calls[i])
-	result := f.t.runCall(f.t.askable(ctx, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
+	result := f.t.runCall(f.t.askable(ctx, f.calls[i].Name, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
 		return f.put(ctx, newElicitation(i, server, params))
 	}), f.calls[i])
 	f.t.endCall(span, result)
@@ -86,6 +86,7 @@ func (f *flight) run(ctx context.Context, i int) {
 // and the user can be asked.
 func (f *flight) wait(ctx context.Context, reply *chat.Reply) (ended bool, err error) {
 	defer f.end()
+	defer f.t.answer.setNote("")
 	for i := 0; i < len(f.calls); {
 		select {
 		case <-f.done[i]:

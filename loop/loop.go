@@ -114,8 +114,9 @@ type Result struct {
 	// Images are the pictures of the result; Text has a marker in the place of each.
 	Images []Image
 
-	span string    // of a call that ran in the background, as at gives it
-	open *openSpan // the same, until the result is stored
+	span  string    // of a call that ran in the background, as at gives it
+	open  *openSpan // the same, until the result is stored
+	usage string    // of what the server asked the model meanwhile, raw
 }
 
 // Image is a picture for a model that takes them.
@@ -135,6 +136,9 @@ type Options struct {
 	Tools func(ctx context.Context, c *Client, servers []string, r *http.Request, taken []string) Tools
 	// Transport sends the request of every segment.
 	Transport http.RoundTripper
+	// Aside sends requests beside the turn's own, before its first, after its last
+	// and in between. Default: Transport.
+	Aside http.RoundTripper
 	// Memory keeps hidden history, mixed turns and journals.
 	Memory *Memory
 	// Identity gives the proven identity of a request's sender; "" for nobody.
@@ -184,6 +188,9 @@ func New(o Options) http.Handler {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Aside == nil {
+		o.Aside = o.Transport
 	}
 	if o.OnTurn == nil {
 		o.OnTurn = func(context.Context, *Report) {}

@@ -81,7 +81,7 @@ func (t *turn) keep(ctx context.Context, reply *chat.Reply, anchor string) {
 	if len(t.added) == 0 {
 		return
 	}
-	r := &record{before: t.added, visible: hashText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
+	r := &record{before: t.keepable(), visible: hashText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
 	if err := t.session.keep(ctx, anchor, r); err != nil {
 		t.forgot(err)
 	}

@@ -104,17 +104,19 @@ func hashText(s string) []byte {
 
 // piece is one message of an unfolded record.
 type piece struct {
-	raw    []byte
+	raw    []byte // nil if nothing is left of it
 	result string // id of the hidden call that it is the result of
+	images bool   // it has images
 }
 
 // unfold gives the messages that stand for the visible one and for the client's
 // results that follow it: results in the order of the model's calls.
-func (r *record) unfold(results []chat.Message) []piece {
+func (r *record) unfold(results []chat.Message, b *block) []piece {
 	var out []piece
 	for _, raw := range r.before {
 		p := piece{raw: raw}
-		if m := chat.ReadMessage(string(raw)); m.Role == "tool" {
+		m := chat.ReadMessage(string(raw))
+		if p.images = m.Images(); m.Role == "tool" {
 			p.result = m.CallID
 		}
 		out = append(out, p)
@@ -133,7 +135,8 @@ func (r *record) unfold(results []chat.Message) []piece {
 	for i, c := range r.calls {
 		switch m, ok := given[c.id]; {
 		case c.hidden:
-			out = append(out, piece{chat.ToolMessage(c.id, r.result(i).Text), c.id})
+			raw, images := b.add(c, r.result(i))
+			out = append(out, piece{raw, c.id, images})
 		case ok:
 			out = append(out, piece{raw: []byte(m.Raw)})
 			delete(given, c.id)
@@ -146,11 +149,14 @@ func (r *record) unfold(results []chat.Message) []piece {
 			out = append(out, piece{raw: []byte(m.Raw)})
 		}
 	}
+	if images := b.after(); images != nil {
+		out = append(out, piece{raw: images, images: true})
+	}
 	return out
 }
 
-// trim replaces the oldest hidden results by a notice where all of them together
-// have more than limit bytes. Those of fresh count, but stay: the model has not
+// trim takes the oldest images out, and then replaces the oldest hidden results by a
+// notice, where all of them together have more than limit bytes. Those of fresh count, but stay: the model has not
 // seen them yet. It cuts in steps of a quarter of the limit, so that
 // the beginning of the history stays the same for several turns and a provider's
 // prompt cache keeps hitting. Calls, ids and order stay.
@@ -164,14 +170,26 @@ func trim(all [][]piece, fresh []piece, limit int) {
 	}
 	step := max(limit/4, 1)
 	cut := (total - limit + step - 1) / step * step
-	for _, pieces := range all {
-		for i := range pieces {
-			if cut <= 0 {
-				return
+	for _, shorten := range []func(p *piece){
+		func(p *piece) {
+			if p.images {
+				plain, _ := withoutImages(p.raw)
+				cut -= len(p.raw) - len(plain)
+				p.raw, p.images = plain, false
 			}
-			if p := &pieces[i]; p.result != "" {
+		},
+		func(p *piece) {
+			if p.result != "" {
 				cut -= len(p.raw)
 				p.raw = chat.ToolMessage(p.result, noticeTrimmed)
+			}
+		},
+	} {
+		for _, pieces := range all {
+			for i := range pieces {
+				if cut > 0 {
+					shorten(&pieces[i])
+				}
 			}
 		}
 	}
@@ -179,7 +197,7 @@ func trim(all [][]piece, fresh []piece, limit int) {
 
 func resultBytes(pieces []piece) (n int) {
 	for _, p := range pieces {
-		if p.result != "" {
+		if p.result != "" || p.images {
 			n += len(p.raw)
 		}
 	}

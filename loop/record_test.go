@@ -43,7 +43,7 @@ func TestUnfold(t *testing.T) {
 		{"expired", mixed(map[int]Result{2: {Text: "two"}}), []chat.Message{result("b1", "x"), result("b2", "y")}, "assistant:b|toolm1:" + noticeExpired + "|toolb1:x|toolm2:two|toolb2:y"},
 		{"a result of a call nobody made", mixed(done), []chat.Message{result("b1", "x"), result("b2", "y"), result("z", "?")}, "assistant:b|toolm1:one|toolb1:x|toolm2:two|toolb2:y|toolz:?"},
 	} {
-		if got := summary(tt.r.unfold(tt.results)); got != tt.want {
+		if got := summary(tt.r.unfold(tt.results, (&turn{client: &Client{}}).newBlock())); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestTrim(t *testing.T) {
 	build := func(n int) (all [][]piece) {
 		for i := range n {
 			id := fmt.Sprint("c", i)
-			all = append(all, []piece{{raw: []byte(`{"role":"assistant"}`)}, {chat.ToolMessage(id, strings.Repeat("x", 1000)), id}, {raw: []byte(`{"role":"tool"}`)}})
+			all = append(all, []piece{{raw: []byte(`{"role":"assistant"}`)}, {raw: chat.ToolMessage(id, strings.Repeat("x", 1000)), result: id}, {raw: []byte(`{"role":"tool"}`)}})
 		}
 		return all
 	}

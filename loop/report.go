@@ -41,6 +41,7 @@ type Report struct {
 	ClientCalls    int             `json:"client_calls"`
 	Background     int             `json:"background_calls"` // MCP calls of a mixed turn that go on
 	Asked          int             `json:"asked_calls"`      // MCP calls that the user is asked about
+	Sampled        int             `json:"sampled"`          // requests of MCP servers to the model
 	Injected       int             `json:"tools"`            // that the request got
 	InjectedTokens int             `json:"tools_tokens"`     // an estimate of what they cost in each segment
 	Omitted        int             `json:"tools_omitted"`    // for which there was no room

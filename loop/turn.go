@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -50,6 +51,9 @@ type turn struct {
 	whole  *chat.Whole
 	answer *answer
 	queued []string // chunks of a broken attempt, to be shown when the answer begins
+
+	sampled atomic.Int64 // requests of servers to the model
+	shown   int          // bytes of images that the model gets
 
 	calls context.Context // of the MCP calls
 	untie func() bool     // lets them go on when the turn has ended
@@ -209,10 +213,15 @@ func (t *turn) round(ctx context.Context, place int, reply *chat.Reply, known ma
 	if ended, err := f.wait(ctx, reply); ended || err != nil {
 		return ended, err
 	}
-	results := f.results
 	t.added = append(t.added, []byte(reply.Message))
+	block := t.newBlock()
 	for i, call := range reply.Calls {
-		t.added = append(t.added, chat.ToolMessage(call.ID, results[i].Text))
+		message, _ := block.add(heldCall{id: call.ID, name: call.Name}, f.results[i])
+		t.added = append(t.added, message)
+		t.rec.usage = chat.AddUsage(t.rec.usage, f.results[i].usage)
+	}
+	if images := block.after(); images != nil {
+		t.added = append(t.added, images)
 	}
 	return false, nil
 }
@@ -270,6 +279,7 @@ func (t *turn) close(stop, reason string) error {
 func (t *turn) end(stop string, status int, err error) {
 	r := &t.rec.report
 	r.Duration, r.Status, r.StopReason = time.Since(t.start), status, stop
+	r.Sampled = int(t.sampled.Load())
 	r.FirstByte, r.Silence = t.answer.times(t.start)
 	if r.FirstByte == 0 && status != 0 {
 		r.FirstByte = r.Duration // it came whole, at the end

@@ -61,10 +61,13 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 	var fresh []piece
 	for i, k := range all {
 		results := t.conv.results(k.at)
-		pieces := k.unfold(results)
+		pieces := k.unfold(results, t.newBlock())
 		t.replaced = append(t.replaced, chat.Replacement{From: k.at, To: k.at + 1 + len(results)})
 		if i == len(all)-1 && (t.conv.brings(k.at) || len(k.calls) > 0 && t.conv.last(k.ends())) {
 			fresh = pieces
+			for i := range k.calls {
+				t.rec.usage = chat.AddUsage(t.rec.usage, k.results[i].usage)
+			}
 		} else {
 			old = append(old, pieces)
 		}
@@ -76,7 +79,9 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 	}
 	for i, k := range all {
 		for _, p := range old[i] {
-			t.replaced[i].With = append(t.replaced[i].With, p.raw)
+			if p.raw != nil {
+				t.replaced[i].With = append(t.replaced[i].With, p.raw)
+			}
 		}
 		t.leaveOut(k)
 	}

@@ -87,6 +87,7 @@ func (a *app) swap(cfg *config.Config) {
 		Client:           s.client,
 		Tools:            s.tools,
 		Transport:        extproc.Transport(),
+		Aside:            extproc.Aside(),
 		Memory:           a.memory,
 		Identity:         s.identity,
 		Private:          private(cfg),
@@ -99,6 +100,7 @@ func (a *app) swap(cfg *config.Config) {
 	s.behind = loop.New(options)
 	if cfg.LLM.BaseURL != "" {
 		options.Transport = &direct{base: mustParse(cfg.LLM.BaseURL), next: directTransport}
+		options.Aside = options.Transport
 		s.direct = loop.New(options)
 	}
 	a.limits.Update(limits(cfg))
