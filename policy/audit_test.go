@@ -319,12 +319,12 @@ func TestAuditToOpenTelemetry(t *testing.T) {
 	got := attributes(r.records[0])
 	want := map[string]string{
 		"mcp_via_llm.request_id": "7", "mcp_via_llm.client": "team", "mcp_via_llm.identity": "jwt_sub:me", "mcp_via_llm.server": "files", "mcp_via_llm.tool": "write",
-		"mcp_via_llm.tool.injected": "files__write", "mcp_via_llm.arguments.sha256": digest(record(7).arguments), "mcp_via_llm.outcome": "ok", "mcp_via_llm.duration_ms": "1.5",
+		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "files__write", "mcp_via_llm.arguments.sha256": digest(record(7).arguments), "mcp_via_llm.outcome": "ok", "mcp_via_llm.duration_ms": "1.5",
 	}
 	if !maps.Equal(got, want) || r.records[0].EventName() != "mcp_via_llm.audit.mcp_call" || r.records[0].Body().Emit() != "mcp_call files__write ok" {
 		t.Errorf("%v", got)
 	}
-	if got := attributes(r.records[1]); got["mcp_via_llm.reason"] != "tools" || got["mcp_via_llm.arguments"] != `{"path": "/data/x"}` {
+	if got := attributes(r.records[1]); got["mcp_via_llm.reason"] != "tools" || got["gen_ai.tool.call.arguments"] != `{"path": "/data/x"}` {
 		t.Errorf("%v", got)
 	}
 }

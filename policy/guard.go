@@ -43,8 +43,8 @@ type Guard struct {
 	Audit    *Audit
 	Identity string // who sent the request
 	Request  string // the request's id
-	// Observe is told of calls that the guard refuses.
-	Observe func(c Call, outcome string, duration time.Duration)
+	// Observe is told of calls that are not made, and how long they waited.
+	Observe func(c Call, why *Refusal, waited time.Duration)
 }
 
 // Call has run make the call, if the rules and the limits let it. run gives the
@@ -60,7 +60,7 @@ func (g *Guard) Call(ctx context.Context, c Call, run func(context.Context) (out
 	if refused != nil {
 		record.Outcome, record.Reason = refused.Outcome, refused.Reason
 		if g.Observe != nil {
-			g.Observe(c, refused.Outcome, time.Since(record.Time))
+			g.Observe(c, refused, time.Since(record.Time))
 		}
 	}
 	return refused
@@ -74,7 +74,7 @@ func (g *Guard) Declined(ctx context.Context, c Call, decision string) {
 	record := g.record(ctx, c, time.Now())
 	record.Outcome, record.Decision = OutcomeDenied, decision
 	if g.Observe != nil {
-		g.Observe(c, OutcomeDenied, 0)
+		g.Observe(c, &Refusal{Outcome: OutcomeDenied, Reason: "approve: " + decision}, 0)
 	}
 	g.Audit.Write(ctx, record)
 }

@@ -20,7 +20,7 @@ func guarded(t *testing.T, s Settings, limits ServerLimits) (g *Guard, observed 
 	audit, _ := newFileAudit(t, AuditTarget{File: path})
 	s.Client, observed = "team", &[]string{}
 	g = &Guard{Profile: compiled(t, s), Limits: limitsOf(limits), Audit: audit, Identity: "me", Request: "r1",
-		Observe: func(c Call, outcome string, _ time.Duration) { *observed = append(*observed, c.Name+" "+outcome) }}
+		Observe: func(c Call, why *Refusal, _ time.Duration) { *observed = append(*observed, c.Name+" "+why.Outcome) }}
 	return g, observed, func(n int) []string { return lines(t, path, n) }
 }
 

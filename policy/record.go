@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
 // EventCall is a call that a model asked for.
@@ -83,7 +84,8 @@ func (r Record) written() json.RawMessage {
 	return text
 }
 
-// emit gives the record to OpenTelemetry. The trace is that of ctx.
+// emit gives the record to OpenTelemetry. The trace is that of ctx. Names are those
+// of its conventions for generative AI, where they have any.
 func (r Record) emit(ctx context.Context, to log.Logger, digest string, full bool) {
 	var out log.Record
 	out.SetTimestamp(r.Time)
@@ -93,12 +95,13 @@ func (r Record) emit(ctx context.Context, to log.Logger, digest string, full boo
 	out.SetSeverityText("INFO")
 	out.SetBody(attribute.StringValue(r.Event + " " + r.Name + " " + r.Outcome))
 	attrs := []attribute.KeyValue{
+		semconv.GenAIOperationNameExecuteTool,
 		attribute.String("mcp_via_llm.request_id", r.Request),
 		attribute.String("mcp_via_llm.client", r.Client),
 		attribute.String("mcp_via_llm.identity", r.Identity),
 		attribute.String("mcp_via_llm.server", r.Server),
 		attribute.String("mcp_via_llm.tool", r.Tool),
-		attribute.String("mcp_via_llm.tool.injected", r.Name),
+		semconv.GenAIToolName(r.Name),
 		attribute.String("mcp_via_llm.arguments.sha256", digest),
 		attribute.String("mcp_via_llm.outcome", r.Outcome),
 		attribute.Float64("mcp_via_llm.duration_ms", float64(r.Duration.Microseconds())/1000),
@@ -109,7 +112,7 @@ func (r Record) emit(ctx context.Context, to log.Logger, digest string, full boo
 		}
 	}
 	if full {
-		attrs = append(attrs, attribute.String("mcp_via_llm.arguments", string(r.arguments)))
+		attrs = append(attrs, semconv.GenAIToolCallArgumentsKey.String(string(r.arguments)))
 	}
 	out.AddAttributes(attrs...)
 	to.Emit(ctx, out)

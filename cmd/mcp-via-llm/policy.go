@@ -40,7 +40,7 @@ func limits(cfg *config.Config) map[string]policy.ServerLimits {
 
 // newAudit starts the audit log.
 func (a *app) newAudit(cfg *config.Config) *policy.Audit {
-	return policy.NewAudit(policy.AuditOptions{Target: cfg.Audit.Target(), Stderr: os.Stderr, Log: a.log, Count: a.telemetry.Audit})
+	return policy.NewAudit(policy.AuditOptions{Target: cfg.Audit.Target(), Stderr: os.Stderr, Log: a.log, Logs: a.telemetry.Logs, Count: a.telemetry.Audit})
 }
 
 // reopenAudit opens the audit log again at each SIGHUP, as log rotators send it.
@@ -73,8 +73,10 @@ func (s *snapshot) guard(c *loop.Client, r *http.Request) *policy.Guard {
 		Audit:    s.app.audit,
 		Identity: s.identity(r),
 		Request:  r.Header.Get("X-Request-Id"),
-		Observe: func(call policy.Call, outcome string, duration time.Duration) {
-			s.app.telemetry.ToolCall(r.Context(), call.Tool.Server, call.Tool.Original, outcome, duration)
+		Observe: func(call policy.Call, why *policy.Refusal, waited time.Duration) {
+			s.app.telemetry.ToolCall(r.Context(), call.Tool.Server, call.Tool.Original, why.Outcome, waited)
+			s.app.log.Info("an mcp call was not made", "client", c.Name, "server", call.Tool.Server, "tool", call.Tool.Original,
+				"outcome", why.Outcome, "reason", why.Reason)
 		},
 	}
 }

@@ -58,7 +58,7 @@ func policyConfig(base, server, more string) string {
 // answered has a turn and gives the results of its calls.
 func answered(t *testing.T, s *service) []string {
 	t.Helper()
-	status, body := ask(t, s, "x-request-id: turn-1", "authorization: Bearer key")
+	status, body := ask(t, s, "x-request-id: turn-1", "authorization: Bearer key", "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	if status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -101,6 +101,9 @@ func TestPolicies(t *testing.T) {
 			}
 			return true
 		})
+		if got := lines[i].Get("trace_id").String(); got != "4bf92f3577b34da6a3ce929d0e0e4736" {
+			t.Errorf("line %d: trace %q", i, got)
+		}
 		if identity := lines[i].Get("identity").String(); !strings.HasPrefix(identity, "authorization:") || strings.Contains(lines[i].Raw, "key\"") {
 			t.Errorf("line %d: %s", i, lines[i].Raw)
 		}
@@ -123,6 +126,9 @@ func TestPolicies(t *testing.T) {
 	lines = auditOf(t, audit, 2)
 	if got := lines[1]; got.Get("outcome").String() != "rate_limited" || got.Get("arguments").Raw != `{"a":1,"b":2}` || got.Get("reason").String() != "rate of 2/h" {
 		t.Errorf("%s", got.Raw)
+	}
+	if line := s.wait(t, "an mcp call was not made"); line["client"] != "default" || line["tool"] != "add" || line["reason"] != "constraints[0] is false" {
+		t.Errorf("log: %v", line)
 	}
 	metrics := get(t, s.admin+"/metrics")
 	for _, want := range []string{
@@ -162,6 +168,34 @@ func TestARunningTurnKeepsItsRules(t *testing.T) {
 	}
 	if status, body := ask(t, s); status != 200 || gjson.Get(body, "extensions").Exists() {
 		t.Errorf("a new turn has tools: %d %s", status, body)
+	}
+}
+
+// A call through mcp_call_tool is one of the function that it names.
+func TestRulesOfCallsThroughAnother(t *testing.T) {
+	const call = `mcp_call_tool {"name":"calc__add","arguments":`
+	calls := []string{call + `{"a":5,"b":7}}`, call + `{"a":500,"b":7}}`, call + `"{\"a\":500,\"b\":7}"}`, `mcp_call_tool {"name":"spare__add","arguments":{"a":1,"b":1}}`, `mcp_search_tools {"query":""}`}
+	base := caller(t, func() []string { return calls })
+	audit := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := start(t, writeConfig(t, strings.Replace(policyConfig(base, "", "clients: {default: {max_tools: 2, servers: [calc, more, spare], tools: {deny: ['spare__a*']}, "+
+		"constraints: [{tool: calc__add, rule: args.a < 100, message: only small numbers.}], approve: [calc__wait]}}\naudit: {file: '"+audit+"'}\n"),
+		"servers: {", "servers: {more: "+stdioServer()+", spare: "+stdioServer()+", ", 1)))
+	got := answered(t, s)
+	const small = "The call was not made: only small numbers."
+	if len(got) != 5 || got[0] != "12" || got[1] != small || got[2] != small || !strings.HasPrefix(got[3], `There is no function "spare__add".`) ||
+		strings.Contains(got[4], "spare__add") || !strings.Contains(got[4], "spare__wait") {
+		t.Errorf("got %q", got)
+	}
+	var names []string
+	for _, line := range auditOf(t, audit, 5) {
+		names = append(names, line.Get("name").String()+" "+line.Get("outcome").String())
+	}
+	if want := []string{"calc__add ok", "calc__add denied", "calc__add denied", "mcp_call_tool unknown_tool", "mcp_search_tools ok"}; !slices.Equal(names, want) {
+		t.Errorf("audited %q", names)
+	}
+	calls = []string{`mcp_call_tool {"name":"calc__wait","arguments":{"file":"/"}}`}
+	if got := strings.Join(answered(t, s), "\n"); !strings.Contains(got, "calc__wait") || !strings.Contains(got, "**yes**") {
+		t.Errorf("the user is asked %q", got)
 	}
 }
 
