@@ -115,6 +115,9 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 			last = nil
 			continue
 		}
+		if bad := (*errArguments)(nil); errors.As(err, &bad) {
+			return nil, err // nothing was sent
+		}
 		if run.timedOut() {
 			nudge(c.suspect) // slow, or stuck for good
 		}
