@@ -10,8 +10,8 @@ BINARY := bin/mcp-via-llm
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/.tools/home
 endif
-E2E := ./e2e ./e2e/sessions
-UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$')
+E2E := ./e2e ./e2e/sessions ./e2e/servers
+UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$')
 
 .PHONY: help
 help: ## list the targets
