@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -72,7 +73,7 @@ func TestCallThrough(t *testing.T) {
 	t.Parallel()
 	var events []CallEvent
 	h := crowd(t, 20)
-	h.opts.Observe = func(e CallEvent) { events = append(events, e) }
+	h.opts.Observe = func(_ context.Context, e CallEvent) { events = append(events, e) }
 	b := limited(t, h, 10, "crowd", "box").Bind(nil)
 	through := func(name, arguments string) string {
 		return fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments)
