@@ -5,14 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 	"pgregory.net/rapid"
 )
 
 func indexed(pairs ...string) *searchIndex {
 	var entries []entry
 	for i := 0; i < len(pairs); i += 2 {
-		t := &tool{name: pairs[i], description: pairs[i+1], parameters: emptySchema}
-		entries = append(entries, entry{tool: t, Tool: Tool{Server: "s", Original: t.name, Description: t.description}})
+		t := &tool{name: pairs[i]}
+		entries = append(entries, entry{tool: t, as: &schema.Function{}, Tool: Tool{Server: "s", Original: t.name, Description: pairs[i+1]}})
 	}
 	return newSearchIndex(entries)
 }
