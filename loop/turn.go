@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -108,7 +109,11 @@ func (t *turn) run() {
 		defer stop()
 	}
 	if t.req.Stream && t.client.Keepalive > 0 {
-		defer t.answer.keepAlive(t.client.Keepalive)()
+		idle, stop := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() { t.answer.keepAlive(idle, t.client.Keepalive) })
+		defer wg.Wait()
+		defer stop()
 	}
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })

@@ -247,7 +247,7 @@ func failure(outcome, text string) Result {
 // it all the same.
 func (e *entry) checkOutput(raw []byte) {
 	structured := gjson.GetBytes(raw, "structuredContent")
-	if e.tool.output != nil && structured.Exists() && e.tool.output.violations(structured.Raw) != nil {
+	if e.tool.output != nil && structured.Exists() && e.tool.output.Problems(structured.Raw) != nil {
 		e.conn.log.Warn("result does not fit the tool's output schema", "tool", e.Original)
 	}
 }

@@ -45,11 +45,7 @@ var (
 )
 
 func builtIn(name, parameters string) *tool {
-	input, err := compile(parameters)
-	if err != nil {
-		panic(err) // it is a constant
-	}
-	return &tool{kind: KindTool, name: name, schema: parameters, input: input, readOnly: name == searchName, repeatable: name == searchName}
+	return &tool{kind: KindTool, name: name, schema: parameters, input: schema.NewChecker(parameters), readOnly: name == searchName, repeatable: name == searchName}
 }
 
 func (e *entry) builtIn(name string) bool { return e.conn == nil && e.tool.name == name }
@@ -130,7 +126,7 @@ func (b *Binding) introduce() {
 }
 
 func (e *entry) describe(dialect schema.Dialect, text string) {
-	as, err := schema.Convert(dialect, text, e.tool.schema)
+	as, _, err := schema.Convert(dialect, text, e.tool.schema)
 	if err != nil {
 		panic(err) // it is a constant
 	}

@@ -15,8 +15,8 @@ const (
 	// Servers exist that always send a cursor: listing must end.
 	maxPages = 100
 	maxTools = 2000 // and as many resources, templates and prompts
-	// maxListBytes bounds what is kept of one list.
-	maxListBytes = maxMessage
+	// maxListBytes bounds what is kept of one list: 4 KiB for each of 2,000 tools.
+	maxListBytes = 8 << 20
 
 	// refreshInterval is the longest time between two looks at the tools: some
 	// servers never announce changes, and an HTTP server that went away while

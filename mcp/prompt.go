@@ -47,9 +47,8 @@ func (t *tool) takes(arguments []argument) error {
 	if len(t.schema) > schema.MaxInput {
 		return fmt.Errorf("arguments of %d bytes are over the limit of %d", len(t.schema), schema.MaxInput)
 	}
-	var err error
-	t.input, err = compile(t.schema)
-	return err
+	t.input = schema.NewChecker(t.schema)
+	return nil
 }
 
 // newPrompt makes a function of an element of prompts/list. One that takes no
@@ -74,8 +73,8 @@ func newPrompt(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 	return t, t.takes(arguments)
 }
 
-// stringArguments are the arguments of a prompt, or the values of a URI template.
-func stringArguments(args json.RawMessage) map[string]string {
+// promptArguments are the arguments of prompts/get, which are strings.
+func promptArguments(args json.RawMessage) map[string]string {
 	out := map[string]string{}
 	gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
 		out[name.String()] = value.String()

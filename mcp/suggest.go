@@ -47,10 +47,8 @@ func nearness(name, injected string) (int, bool) {
 		return slip(rest, tool)
 	}
 	d, ok := slip(name, injected)
-	if !strings.Contains(name, "__") {
-		if bare, near := slip(name, tool); near && (!ok || bare < d) {
-			return bare, true
-		}
+	if !ok && !strings.Contains(name, "__") {
+		return slip(name, tool)
 	}
 	return d, ok
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
+	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
@@ -36,16 +37,16 @@ type tool struct {
 	// harm (annotations readOnlyHint or idempotentHint).
 	repeatable bool
 
-	input  *checker // nil: arguments are not validated
-	output *checker // nil: results are not validated
+	input  *schema.Checker // nil: arguments are not validated
+	output *schema.Checker // nil: results are not validated
 
 	// functions holds what the tool is in each schema dialect that was asked for: of
-	// schema.Dialect to func() *schema.Function.
+	// schema.Dialect to func() converted.
 	functions *sync.Map
 
-	uri      string       // of a resource or template
-	template *uriTemplate // of a template
-	text     string       // of a system prompt
+	uri      string                // of a resource or template
+	template *uritemplate.Template // of a template
+	text     string                // of a system prompt
 }
 
 func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
@@ -67,36 +68,44 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 	// Without a schema of an object the tool is worth offering all the same, and
 	// only its server can say whether a call is good.
 	if original != "" {
-		if t.input, err = compile(original); err != nil {
+		t.input = schema.NewChecker(original)
+		t.input.Bad = func(err error) {
 			log.Warn("input schema does not compile; arguments go to the server unchecked", "tool", t.name, "error", err)
 		}
 	} else if input.Exists() {
 		log.Warn("input schema is not one of an object; the tool is offered without parameters", "tool", t.name)
 	}
 	if out := raw.Get("outputSchema"); out.IsObject() && len(out.Raw) <= schema.MaxInput {
-		if t.output, err = compile(out.Raw); err != nil {
+		t.output = schema.NewChecker(out.Raw)
+		t.output.Bad = func(err error) {
 			log.Debug("output schema does not compile", "tool", t.name, "error", err)
 		}
 	}
 	return t, nil
 }
 
-// function gives what the tool is in a schema dialect; nil if it cannot be
-// offered. It is made once, and the log hears once what the provider does not
-// get.
-func (t *tool) function(dialect schema.Dialect, log *slog.Logger) *schema.Function {
-	once, _ := t.functions.LoadOrStore(dialect, sync.OnceValue(func() *schema.Function {
-		f, err := schema.Convert(dialect, t.description, t.schema)
+// converted is a tool in a schema dialect; the function is nil if it cannot be
+// offered.
+type converted struct {
+	function *schema.Function
+	work     int
+}
+
+// in converts the tool. It is done once, and the log hears once what the provider
+// does not get.
+func (t *tool) in(dialect schema.Dialect, log *slog.Logger) converted {
+	once, _ := t.functions.LoadOrStore(dialect, sync.OnceValue(func() converted {
+		f, work, err := schema.Convert(dialect, t.description, t.schema)
 		if err != nil {
 			log.Warn("tool left out", "kind", t.kind, "tool", t.name, "schema_dialect", dialect, "error", err)
-			return nil
+			return converted{nil, work}
 		}
 		for _, note := range f.Notes {
 			log.Info("tool offered otherwise than its server says", "kind", t.kind, "tool", t.name, "schema_dialect", dialect, "note", note)
 		}
-		return f
+		return converted{f, work}
 	}))
-	return once.(func() *schema.Function)()
+	return once.(func() converted)()
 }
 
 // element is a function as an element of the request's tools.

@@ -114,6 +114,10 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 	return h.sets.get(key.String(), from, func() *Toolset { return h.newToolset(q, names, conns, from) })
 }
 
+// maxWork bounds what a server's schemas may cost, in values that are handled: a
+// second or two. 2,000 tools with 100 values each cost a fifth of it.
+const maxWork = 1_000_000
+
 func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalog) *Toolset {
 	ts := &Toolset{host: h, from: from, maxTools: q.MaxTools, maxBytes: q.MaxBytes, dialect: q.Schema}
 	var origins []origin
@@ -122,10 +126,16 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 			ts.unavailable = append(ts.unavailable, names[i])
 			continue
 		}
-		for _, t := range q.wanted(cat) {
-			if as := t.function(q.Schema, conns[i].log); as != nil {
+		work := 0
+		for at, t := range q.wanted(cat) {
+			if work > maxWork {
+				conns[i].log.Warn("the schemas of this server are too much work; the rest of its tools is left out", "schema_dialect", q.Schema, "tools", at)
+				break
+			}
+			as := t.in(q.Schema, conns[i].log)
+			if work += as.work; as.function != nil {
 				origins = append(origins, t.origin(names[i]))
-				ts.entries = append(ts.entries, entry{tool: t, as: as, origin: t.origin(names[i]), conn: conns[i], place: i})
+				ts.entries = append(ts.entries, entry{tool: t, as: as.function, origin: t.origin(names[i]), conn: conns[i], place: i})
 			}
 		}
 	}

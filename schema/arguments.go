@@ -1,11 +1,14 @@
 package schema
 
-// back undoes in a model's arguments what a dialect changed in the schema.
+import "slices"
+
+// back makes of a model's arguments those that the tool means: models write null
+// for what they leave out, by themselves and because strict mode wants it, and
+// some arguments have other names in a dialect.
 type back struct {
 	// names are the server's own names of renamed members.
 	names map[string]string
-	// drop says of each member whether a null means that it is not given: an
-	// optional member that strict mode made required and nullable.
+	// drop says of each member whether a null means that it is not given.
 	drop    map[string]bool
 	members map[string]*back
 	items   *back
@@ -50,6 +53,59 @@ func (b *back) apply(n *node) (changed bool) {
 	}
 	n.members = kept
 	return changed
+}
+
+// backOf says what may be left out of arguments by a schema: a null for a member
+// that is optional and cannot be null. It is nil if there is no such member.
+func backOf(n *node) *back {
+	b := &back{drop: map[string]bool{}, members: map[string]*back{}}
+	must := setOf(n.get("required").names())
+	useful := false
+	for _, m := range n.get("properties").list() {
+		b.drop[m.name] = !must[m.name] && !allowsNull(m.value)
+		useful = useful || b.drop[m.name]
+		if inner := backOf(m.value); inner != nil {
+			b.members[m.name], useful = inner, true
+		}
+	}
+	if items := n.get("items"); items.isObject() {
+		b.items = backOf(items)
+		useful = useful || b.items != nil
+	}
+	all := []*back{nil}
+	if useful {
+		all[0] = b
+	}
+	for _, word := range []string{"anyOf", "oneOf", "allOf"} {
+		if list := n.get(word); list.isArray() {
+			for _, item := range list.items {
+				all = append(all, backOf(item))
+			}
+		}
+	}
+	return joinBacks(all)
+}
+
+// allowsNull reports whether null may be a value of a schema.
+func allowsNull(n *node) bool {
+	switch {
+	case !n.isObject():
+		return !n.is("false")
+	case n.get("nullable").is("true"):
+		return true
+	case n.has("type") && !slices.Contains(n.types(), "null"):
+		return false
+	}
+	if values := valuesOf(n); values != nil && !slices.ContainsFunc(values, func(v *node) bool { return v.is("null") }) {
+		return false
+	}
+	for _, word := range []string{"anyOf", "oneOf"} {
+		if list := n.get(word); list.isArray() && !slices.ContainsFunc(list.items, allowsNull) {
+			return false
+		}
+	}
+	all := n.get("allOf")
+	return !all.isArray() || !slices.ContainsFunc(all.items, func(part *node) bool { return !allowsNull(part) })
 }
 
 // joinBacks makes one of those of alternatives. A null that one of them allows

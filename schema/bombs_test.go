@@ -60,7 +60,7 @@ func TestBombs(t *testing.T) {
 		for _, d := range Dialects() {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			f, err := Convert(Dialect(d), "d", in)
+			f, _, err := Convert(Dialect(d), "d", in)
 			runtime.ReadMemStats(&after)
 			if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 1000 {
 				t.Errorf("%s/%s: %d MB of memory went through", d, name, made)
@@ -95,7 +95,7 @@ func TestSizes(t *testing.T) {
 		{"larger than is read", properties(9, `{"description":"`+strings.Repeat(manual, 6)+`"}`), 0, "", "over the limit of 262144"},
 	} {
 		for _, d := range []Dialect{OpenAI, Permissive, Gemini} {
-			f, err := Convert(d, "d", test.in)
+			f, _, err := Convert(d, "d", test.in)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("%s/%s: %v", d, test.name, err)
@@ -114,7 +114,7 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	}
-	f, err := Convert(OpenAI, "d", chain(13, 2, `{"type":"object","anyOf":[%s]}`))
+	f, _, err := Convert(OpenAI, "d", chain(13, 2, `{"type":"object","anyOf":[%s]}`))
 	if err != nil || !strings.Contains(f.Parameters, `"description":"Form: d`) {
 		t.Errorf("%v", err)
 	}
@@ -127,7 +127,7 @@ func FuzzConvert(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"anyOf":[{"$ref":"#"},{"allOf":[{"$ref":"#/properties/a"}]}]}}}`)
 	f.Fuzz(func(t *testing.T, in string) {
 		for _, d := range Dialects() {
-			fn, err := Convert(Dialect(d), "d", in)
+			fn, _, err := Convert(Dialect(d), "d", in)
 			if err != nil {
 				if strings.HasPrefix(err.Error(), "schema: ") {
 					t.Errorf("%s: %v", d, err) // a panic

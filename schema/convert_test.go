@@ -104,7 +104,7 @@ var conversions = []struct {
 func TestConvert(t *testing.T) {
 	for _, test := range conversions {
 		t.Run(string(test.dialect)+"/"+test.name, func(t *testing.T) {
-			f, err := Convert(test.dialect, "", test.in)
+			f, _, err := Convert(test.dialect, "", test.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,9 +139,9 @@ func TestNotStrict(t *testing.T) {
 		"too deep":          deep,
 		"same first member": `{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"x":{"type":"string"}}},{"type":"object","properties":{"x":{"type":"integer"}}}]}}}`,
 	} {
-		strict, err := Convert(OpenAIStrict, "d", in)
-		plain, _ := Convert(OpenAI, "d", in)
-		if err != nil || strict.Strict || len(strict.Notes) != 1 || strict.back != nil {
+		strict, _, err := Convert(OpenAIStrict, "d", in)
+		plain, _, _ := Convert(OpenAI, "d", in)
+		if err != nil || strict.Strict || len(strict.Notes) != 1 {
 			t.Errorf("%s: %+v, %v", name, strict, err)
 		} else if strict.Parameters != plain.Parameters || strict.Description != plain.Description {
 			t.Errorf("%s: %s", name, strict.Parameters)
@@ -172,7 +172,7 @@ func TestDescriptions(t *testing.T) {
 		{"gives way to a rule", OpenAI, long, rule, strings.Repeat("é", 1024-len(rules)-2) + "…\n" + rules},
 		{"not UTF-8", OpenAI, "a\xffb", "", "a\uFFFDb"},
 	} {
-		f, err := Convert(test.dialect, test.text, test.schema)
+		f, _, err := Convert(test.dialect, test.text, test.schema)
 		if err != nil || f.Description != test.want {
 			t.Errorf("%s/%s: %d characters, %v: %q", test.dialect, test.name, utf8.RuneCountInString(f.Description), err, f.Description)
 		}
@@ -180,7 +180,7 @@ func TestDescriptions(t *testing.T) {
 }
 
 func TestWellFormed(t *testing.T) {
-	f, err := Convert(OpenAI, "", `{"type":"object","properties":{"a\ud800":{"description":"\ud83d\ude00 \\ud800 \udc00\ud800x `+"\xff"+`"}}}`)
+	f, _, err := Convert(OpenAI, "", `{"type":"object","properties":{"a\ud800":{"description":"\ud83d\ude00 \\ud800 \udc00\ud800x `+"\xff"+`"}}}`)
 	want := `{"type":"object","properties":{"a\ufffd":{"description":"\ud83d\ude00 \\ud800 \ufffd\ufffdx ` + "\uFFFD" + `"}}}`
 	if err != nil || f.Parameters != want {
 		t.Errorf("%s, %v", f.Parameters, err)
@@ -191,15 +191,16 @@ func TestArguments(t *testing.T) {
 	const in = `{"type":"object","required":["need"],"properties":{"need":{"type":["string","null"]},"opt":{"type":"integer"},"null":{"type":["string","null"]},
 		"o":{"type":"object","properties":{"x":{"type":"string"},"y":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"l":{"type":"array","items":{"type":"object","properties":{"z":{"type":"string"}}}},
 		"u":{"anyOf":[{"type":"object","properties":{"k":{"const":"a"},"v":{"type":"string"}}},{"type":"object","properties":{"k":{"const":"b"},"w":{"type":["null","string"]}}}]}}}`
-	strict, err := Convert(OpenAIStrict, "", in)
+	strict, _, err := Convert(OpenAIStrict, "", in)
 	if err != nil || !strict.Strict {
 		t.Fatal(strict, err)
 	}
-	names, err := Convert(Anthropic, "", `{"type":"object","properties":{"filter[id]":{},"b":{}}}`)
+	names, _, err := Convert(Anthropic, "", `{"type":"object","properties":{"filter[id]":{},"$top":{"type":"integer"},"b":{}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, _ := Convert(OpenAI, "", in)
+	plain, _, _ := Convert(OpenAI, "", in)
+	permissive, _, _ := Convert(Permissive, "", in)
 	for _, test := range []struct {
 		f        *Function
 		in, want string
@@ -214,7 +215,10 @@ func TestArguments(t *testing.T) {
 		{strict, ``, ``},
 		{names, `{"filter_id":"7","b":{"filter_id":1}}`, `{"filter[id]":"7","b":{"filter_id":1}}`},
 		{names, `{"b":1}`, `{"b":1}`},
-		{plain, `{"opt":null}`, `{"opt":null}`},
+		{names, `{"top":null,"filter_id":null}`, `{"filter[id]":null}`},
+		{plain, `{"need":null,"opt":null,"null":null,"o":null}`, `{"need":null,"null":null}`},
+		{plain, `{"gone":null, "need":"x"}`, `{"gone":null, "need":"x"}`},
+		{permissive, `{"opt":null,"need":null}`, `{"need":null}`},
 	} {
 		if got := test.f.Arguments(test.in); got != test.want {
 			t.Errorf("%s became %s, want %s", test.in, got, test.want)

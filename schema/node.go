@@ -14,10 +14,11 @@ const (
 	// maxDepth bounds the nesting of JSON: a level of properties has two. The
 	// deepest schemas of published servers have about 30.
 	maxDepth = 200
-	// maxNodes bounds the values of one schema, after references are put in
-	// place: what a model reads of a tool is far less, and memory stays below
-	// about 10 MB.
+	// maxNodes bounds the values of one schema: MaxInput has room for as many.
 	maxNodes = 50_000
+	// maxExpanded bounds them after references are put in place. MaxBytes has room
+	// for half of them.
+	maxExpanded = 20_000
 )
 
 var (

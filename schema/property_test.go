@@ -85,11 +85,11 @@ func TestDialectsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyRoot(false).Draw(t, "schema")
 		for d, check := range checks {
-			f, err := Convert(Dialect(d), "d", in)
+			f, _, err := Convert(Dialect(d), "d", in)
 			if err != nil {
 				t.Fatalf("%s: %v", d, err)
 			}
-			if again, _ := Convert(d, "d", in); again.Parameters != f.Parameters || again.Description != f.Description {
+			if again, _, _ := Convert(d, "d", in); again.Parameters != f.Parameters || again.Description != f.Description {
 				t.Fatalf("%s: differs from time to time: %s, %s", d, f.Parameters, again.Parameters)
 			}
 			if f.Strict {
@@ -105,7 +105,7 @@ func TestDialectsHold(t *testing.T) {
 			if d != OpenAI {
 				continue
 			}
-			if again, err := Convert(d, "d", f.Parameters); err != nil || again.Parameters != f.Parameters {
+			if again, _, err := Convert(d, "d", f.Parameters); err != nil || again.Parameters != f.Parameters {
 				t.Fatalf("a schema that is fine does not stay: %v\n%s\n%s", err, f.Parameters, again.Parameters)
 			}
 		}
@@ -238,7 +238,7 @@ func TestNothingMoreIsForbidden(t *testing.T) {
 		if err != nil || original == "" {
 			t.Skip()
 		}
-		f, err := Convert(OpenAI, "", in)
+		f, _, err := Convert(OpenAI, "", in)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,11 +23,11 @@ type inliner struct {
 // inline returns a copy of root without references, following them at most depth
 // deep. A reference back to a schema that it is part of, one that is too deep,
 // and one to another document become {} with a note.
-func inline(root *node, depth int, typed bool) (*node, error) {
+func inline(root *node, depth int, typed bool) (n *node, work int, err error) {
 	if !hasRefs(root) {
-		return root.copy(), nil
+		return root.copy(), 0, nil
 	}
-	in := &inliner{root: root, byID: map[string]*node{}, left: maxNodes, depth: depth, typed: typed}
+	in := &inliner{root: root, byID: map[string]*node{}, left: maxExpanded, depth: depth, typed: typed}
 	root.every(func(n *node) {
 		for _, name := range []string{"$anchor", "$dynamicAnchor"} {
 			if id := n.get(name).str(); id != "" {
@@ -41,14 +41,14 @@ func inline(root *node, depth int, typed bool) (*node, error) {
 	in.open = append(in.open, root)
 	out := in.expand(root)
 	if in.left < 0 {
-		return nil, errMany
+		return nil, maxExpanded, errMany
 	}
 	out.every(func(n *node) {
 		for _, name := range []string{"$defs", "definitions", "$anchor", "$dynamicAnchor", "$id"} {
 			n.take(name)
 		}
 	})
-	return out, nil
+	return out, maxExpanded - in.left, nil
 }
 
 // refOf is the reference in a schema, "" if there is none.

@@ -13,12 +13,12 @@ var argumentName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 var oddCharacters = regexp.MustCompile(`[^a-zA-Z0-9_.-]`)
 
-// rename gives arguments whose names Anthropic refuses other ones, and says how
-// to undo it; nil if all may stay.
+// rename gives arguments whose names Anthropic refuses other ones, and says what to
+// make of the model's arguments.
 func rename(root *node) *back {
 	properties := root.get("properties")
 	taken := properties.memberSet()
-	b := &back{names: map[string]string{}}
+	own := map[string]string{}
 	changed := map[string]string{}
 	for i := range properties.list() {
 		m := &properties.members[i]
@@ -31,11 +31,11 @@ func rename(root *node) *back {
 			name = name[:min(len(name), 55)] + "_" + hex.EncodeToString(sum[:4])
 		}
 		taken[name] = true
-		b.names[name], changed[m.name] = m.name, name
+		own[name], changed[m.name] = m.name, name
 		m.name = name
 	}
 	if len(changed) == 0 {
-		return nil
+		return backOf(root)
 	}
 	names := root.get("required").names()
 	for i, name := range names {
@@ -46,5 +46,10 @@ func rename(root *node) *back {
 	if names != nil {
 		root.set("required", textList(names))
 	}
+	b := backOf(root)
+	if b == nil {
+		b = &back{}
+	}
+	b.names = own
 	return b
 }

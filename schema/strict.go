@@ -37,46 +37,40 @@ type strict struct {
 
 // root writes the parameters themselves. asked are names that the rules in the
 // description ask for: a closed object must know them.
-func (st *strict) root(n *node, asked []string) (*node, *back, error) {
+func (st *strict) root(n *node, asked []string) (*node, error) {
 	known := n.get("properties").memberSet()
 	if slices.ContainsFunc(asked, func(name string) bool { return !known[name] }) {
-		return nil, nil, errUndescribed
+		return nil, errUndescribed
 	}
-	tree, b, err := st.schema(n, false, 0)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case st.left < 0:
-		return nil, nil, errMany
+	tree, err := st.schema(n, false, 0)
+	if err == nil && st.left < 0 {
+		err = errMany
 	}
-	return tree, b, nil
+	return tree, err
 }
 
 var errUndescribed = errors.New("it asks for members that it does not describe")
 
-func (st *strict) schema(n *node, optional bool, level int) (*node, *back, error) {
+func (st *strict) schema(n *node, optional bool, level int) (*node, error) {
 	s := st.shape(n)
 	switch {
 	case s.any:
-		return nil, nil, errors.New("it allows any value somewhere")
+		return nil, errors.New("it allows any value somewhere")
 	case len(s.parts) == 0:
-		return object(member{"type", text("null")}), nil, nil
-	}
-	if st.left < 0 {
-		return nil, nil, errMany
+		return object(member{"type", text("null")}), nil
+	case st.left < 0:
+		return nil, errMany
 	}
 	list := array()
-	var backs []*back
 	for _, part := range s.parts {
-		out, b, err := st.part(part, level)
+		out, err := st.part(part, level)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		list.items = append(list.items, out)
-		backs = append(backs, b)
 	}
 	if !told(list.items) {
-		return nil, nil, errors.New("it has alternatives that strict mode cannot tell apart")
+		return nil, errors.New("it has alternatives that strict mode cannot tell apart")
 	}
 	out := list.items[0]
 	nullable := s.nullable || optional
@@ -98,30 +92,28 @@ func (st *strict) schema(n *node, optional bool, level int) (*node, *back, error
 	if s.initial != nil {
 		tell(out, words("default", s.initial))
 	}
-	return out, joinBacks(backs), nil
+	return out, nil
 }
 
 // part writes a schema of one type.
-func (st *strict) part(p *node, level int) (out *node, b *back, err error) {
+func (st *strict) part(p *node, level int) (*node, error) {
 	kind := p.take("type").str()
-	out = object(member{"type", text(kind)})
+	out := object(member{"type", text(kind)})
 	rules := conditionsOf(p, kind)
 	switch kind {
 	case "object":
-		b, err = st.object(out, p, level)
+		if err := st.object(out, p, level); err != nil {
+			return nil, err
+		}
 	case "array":
-		var items *node
 		if p.has("prefixItems") || !p.has("items") {
-			return nil, nil, errors.New("it has lists of any values")
+			return nil, errors.New("it has lists of any values")
 		}
-		items, b, err = st.schema(p.take("items"), false, level)
+		items, err := st.schema(p.take("items"), false, level)
+		if err != nil {
+			return nil, err
+		}
 		out.set("items", items)
-		if b != nil {
-			b = &back{items: b}
-		}
-	}
-	if err != nil {
-		return nil, nil, err
 	}
 	var lost []string
 	for _, m := range p.members {
@@ -130,7 +122,7 @@ func (st *strict) part(p *node, level int) (out *node, b *back, err error) {
 			out.set("description", text(strings.TrimSpace(m.value.str()+" "+out.get("description").str())))
 		case m.name == "enum":
 			if err := st.enum(m.value); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			out.set("enum", m.value)
 		case strictWords[kind][m.name] && !st.unknown(m):
@@ -140,7 +132,7 @@ func (st *strict) part(p *node, level int) (out *node, b *back, err error) {
 		}
 	}
 	tell(out, append(lost, rules...)...)
-	return out, b, nil
+	return out, nil
 }
 
 // unknown reports whether strict mode does not know this value of a keyword: a
@@ -163,50 +155,38 @@ func (st *strict) enum(values *node) error {
 }
 
 // object writes the members of an object.
-func (st *strict) object(out, p *node, level int) (*back, error) {
+func (st *strict) object(out, p *node, level int) error {
 	extra, properties := p.take("additionalProperties"), p.take("properties")
 	switch open := extra == nil && !properties.isObject(); {
 	case level == strictLevels:
-		return nil, fmt.Errorf("it has more than %d levels", strictLevels)
+		return fmt.Errorf("it has more than %d levels", strictLevels)
 	case extra != nil && !extra.is("false"), p.has("patternProperties"), open && level > 0:
-		return nil, errors.New("it has objects with members of any name")
+		return errors.New("it has objects with members of any name")
 	}
 	required := p.take("required").names()
 	must := setOf(required)
 	all, names := object(), array()
-	b := &back{drop: map[string]bool{}, members: map[string]*back{}}
 	for _, m := range properties.list() {
 		st.properties++
 		st.characters += len(m.name)
-		nullable := allowsNull(m.value)
-		value, inner, err := st.schema(m.value, !must[m.name], level+1)
+		value, err := st.schema(m.value, !must[m.name], level+1)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		all.members = append(all.members, member{m.name, value})
 		names.items = append(names.items, text(m.name))
-		b.drop[m.name] = !must[m.name] && !nullable
-		if inner != nil {
-			b.members[m.name] = inner
-		}
 		delete(must, m.name)
 	}
 	if len(must) > 0 {
-		return nil, errUndescribed
+		return errUndescribed
 	}
 	if st.properties > strictProperties || st.characters > strictText {
-		return nil, errors.New("it is larger than strict mode takes")
+		return errors.New("it is larger than strict mode takes")
 	}
 	out.set("properties", all)
 	out.set("required", names)
 	out.set("additionalProperties", scalar("false"))
-	return b, nil
-}
-
-// allowsNull reports whether null is a value of a schema in its own right.
-func allowsNull(n *node) bool {
-	s := (&shaper{left: maxNodes}).shape(n.copy())
-	return s.nullable || s.any
+	return nil
 }
 
 // told reports whether alternatives differ in their first member, as strict mode

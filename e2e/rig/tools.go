@@ -75,3 +75,9 @@ func (t *Tools) NodeServer(name string, arguments ...string) []string {
 	script := filepath.Join(t.NodeModules(), "@modelcontextprotocol", "server-"+name, "dist", "index.js")
 	return append([]string{"node", script}, arguments...)
 }
+
+// Conformance is the MCP conformance suite: the Node.js that runs it, and its folder.
+func (t *Tools) Conformance() (node, suite string) {
+	dir := filepath.Join(t.root, ".tools", "conformance")
+	return filepath.Join(dir, "node"), filepath.Join(dir, "node_modules", "@modelcontextprotocol", "conformance")
+}
