@@ -10,7 +10,7 @@ mkdir -p "$kube/bin"
 exec 9>"$kube/lock"
 flock 9
 
-want=$(cat e2e/versions.env charts/tools/go.sum | sha256sum)
+want=$(set | grep -E '^(HELM_PACKAGE|KUBERNETES_SCHEMAS|ENVOY_GATEWAY|ISTIO_API|CERT_MANAGER|PROMETHEUS_OPERATOR)_VERSION=' | cat - charts/tools/go.sum | sha256sum)
 [ "$(cat "$kube/installed" 2>/dev/null)" = "$want" ] && exit 0
 say() { echo "charts/tools.sh: $*" >&2; }
 work=$(mktemp -d "$kube/work.XXXXXX")

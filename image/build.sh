@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-archive=${1:-bin/image.tar}
+archive=$(realpath -m "${1:-bin/image.tar}")
 ARCH=${ARCH:-$(go env GOARCH)}
 VERSION=${VERSION:-$(git describe --tags --always --dirty)}
 REF=${REF:-ghcr.io/mcp-via-llm/mcp-via-llm:${VERSION#v}}
@@ -24,7 +24,7 @@ CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflag
 	-output "../$work/sbom.cdx.json" "../$work/mcp-via-llm")
 
 arguments=(
-	-ref "$REF" -o "$PWD/$archive" -arch "$ARCH" -entrypoint '["/mcp-via-llm"]'
+	-ref "$REF" -o "$archive" -arch "$ARCH" -entrypoint '["/mcp-via-llm"]'
 	-add "$PWD/$work/mcp-via-llm:/mcp-via-llm:755"
 	-add "$PWD/$work/sbom.cdx.json:/usr/share/sbom/mcp-via-llm.cdx.json:644"
 	-add "$PWD/LICENSE:/usr/share/licenses/mcp-via-llm/LICENSE:644"

@@ -1,4 +1,5 @@
-{{/* A container with an MCP server: it runs before the service starts and until it has ended. */}}
+{{/* A container with an MCP server: it is started before the service and stopped after it. It has no probe: it may well
+listen on 127.0.0.1 alone, and the service is not ready before the servers that are not optional. */}}
 {{- define "mcp-via-llm.sidecar" -}}
 {{- $root := index . 0 -}}
 {{- $s := index . 1 -}}
@@ -25,10 +26,6 @@ env:
 envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-# A bridge may have to fetch its server first. The service does not wait for it: a server comes when it can.
-readinessProbe:
-  tcpSocket: {port: {{ $s.port }}}
-  periodSeconds: 5
 {{- with $s.resources }}
 resources:
   {{- toYaml . | nindent 2 }}

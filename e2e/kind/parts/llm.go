@@ -91,12 +91,12 @@ func find(offered []string, name string) string {
 }
 
 func (p plan) arguments(name string) string {
-	in := map[string]any{"nonce": p.Nonce, "ms": p.MS}
+	in := map[string]any{} // tools of other servers want nothing
 	switch name {
-	case "echo", "greet":
-		in = map[string]any{"message": p.Nonce, "name": p.Nonce}
+	case "order", "look", "book_table":
+		in["nonce"], in["ms"] = p.Nonce, p.MS
 	case "list_directory":
-		in = map[string]any{"path": "/data"}
+		in["path"] = "/data"
 	}
 	out, err := json.Marshal(in)
 	if err != nil {
