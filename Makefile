@@ -10,8 +10,13 @@ BINARY := bin/mcp-via-llm
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/.tools/home
 endif
+<<<<<<< HEAD
 E2E := ./e2e ./e2e/sessions
 UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$')
+=======
+E2E := ./e2e ./e2e/sessions ./e2e/servers
+UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$' -e '/e2e/kind$$')
+>>>>>>> f35ba25 (Bring the reference up to date)
 
 .PHONY: help
 help: ## list the targets
@@ -92,6 +97,10 @@ check: lint ## lint, and fail if formatting or generation leaves the work tree c
 .PHONY: chart
 chart: tools-demo ## the Helm chart in every shape of its ci/: lint, render, schemas, unit tests; no cluster
 	charts/check.sh
+
+.PHONY: kind
+kind: ## the chart in a real cluster (KUBECONFIG, or kind with Docker): RUN=Regexp chooses, KEEP=1 leaves it running
+	e2e/kind/run.sh $(if $(RUN),-test.run '$(RUN)')
 
 .PHONY: gen
 gen: ## make again what is made from other files: the reference of the configuration, the chart's schema
