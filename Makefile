@@ -10,13 +10,8 @@ BINARY := bin/mcp-via-llm
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/.tools/home
 endif
-<<<<<<< HEAD
-E2E := ./e2e ./e2e/sessions
-UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$')
-=======
 E2E := ./e2e ./e2e/sessions ./e2e/servers
 UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$' -e '/e2e/kind$$')
->>>>>>> f35ba25 (Bring the reference up to date)
 
 .PHONY: help
 help: ## list the targets

@@ -41,6 +41,9 @@ type Envoy struct {
 	// this age, between requests, so that an Envoy which is to stop loses them
 	// before. Default 0s: never.
 	MaxConnectionDuration time.Duration `yaml:"max_connection_duration"`
+	// Tracing makes Envoy send spans of its own, which belong to the same traces as
+	// the service's. Absent: none.
+	Tracing *Tracing `yaml:"tracing"`
 	// CA is the bundle that verifies the provider and MCP servers. Default
 	// /etc/ssl/certs/ca-certificates.crt.
 	CA string `yaml:"ca"`
@@ -54,6 +57,33 @@ type ServiceTLS struct {
 	Cert string `yaml:"cert"`
 	// Key is its private key.
 	Key string `yaml:"key"`
+}
+
+// Tracing is where Envoy's spans go. The service's own are configured by the
+// standard variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+type Tracing struct {
+	// Collector takes OTLP over gRPC, as host:port.
+	Collector string `yaml:"collector"`
+	// ServiceName is the name that Envoy's spans have. Default envoy.
+	ServiceName string `yaml:"service_name"`
+	// Sampling is the percentage of requests that are traced, of those whose caller
+	// has not decided. Default 100.
+	Sampling float64 `yaml:"sampling"`
+}
+
+func (t *Tracing) setDefaults() {
+	t.ServiceName = "envoy"
+	t.Sampling = 100
+}
+
+func (t *Tracing) validate(r *report, path string) {
+	r.address(join(path, "collector"), t.Collector)
+	if t.ServiceName == "" {
+		r.add(join(path, "service_name"), "must not be empty")
+	}
+	if !(t.Sampling >= 0 && t.Sampling <= 100) {
+		r.add(join(path, "sampling"), "is a percentage, from 0 to 100")
+	}
 }
 
 // Filter modes.
@@ -111,6 +141,9 @@ func (e *Envoy) validate(r *report, path string) {
 	}
 	if e.FailureModeAllow && e.FilterMode() == ModeStatic {
 		r.add(join(path, "failure_mode_allow"), "is not possible in static mode: Envoy cannot go on once body bytes have left it")
+	}
+	if e.Tracing != nil {
+		e.Tracing.validate(r, join(path, "tracing"))
 	}
 	if t := e.ServiceTLS; t != nil && (t.CA == "" || (t.Cert == "") != (t.Key == "")) {
 		r.add(join(path, "service_tls"), "needs ca, and cert and key together")

@@ -175,7 +175,8 @@ servers:
 		for _, name := range []string{"open", "static", "work", "named", "exchanged", "refused"} {
 			calls = append(calls, llm.Call("call_"+name, name+"__whoami", `{}`))
 		}
-		client := append([]string{"X-User-Token: token-of-ann", "X-Pat: pat-ann"}, fromClient...)
+		const trace = "0af7651916cd43dd8448eb211c80319c"
+		client := append([]string{"X-User-Token: token-of-ann", "X-Pat: pat-ann", "Traceparent: 00-" + trace + "-b7ad6b7169203331-01"}, fromClient...)
 		for _, stream := range []bool{false, true} {
 			r.LLM.Use(llm.Sequence(llm.Calls(calls...), llm.Text("Done.")))
 			got := post(t, r, ask(stream, "who am I?"), client...)
@@ -201,6 +202,10 @@ servers:
 		}
 		for name, g := range servers {
 			onlyOurs(t, name, g)
+		}
+		inTrace := func(a arrival) bool { return strings.Contains(a.header.Get("Traceparent"), trace) }
+		if !slices.ContainsFunc(servers["open"].arrivals(), inTrace) {
+			t.Error("the call is not part of the client's trace")
 		}
 		noSecretsAnywhere(t, r)
 	})

@@ -87,7 +87,7 @@ func (b *builder) clusters() []*clusterv3.Cluster {
 	for _, o := range b.origins() {
 		clusters = append(clusters, b.upstream(o))
 	}
-	return clusters
+	return append(clusters, b.collector()...)
 }
 
 // upstream is a provider or MCP server: HTTP/1.1 in plain text, over TLS what

@@ -77,6 +77,8 @@ type Options struct {
 	// CA is the bundle that verifies https upstreams. Default
 	// /etc/ssl/certs/ca-certificates.crt.
 	CA string
+	// Tracing, if set, makes Envoy trace what goes through all three listeners.
+	Tracing *Tracing
 	// LongestTurn is the largest loop timeout of all clients. Default 5m.
 	LongestTurn time.Duration
 }

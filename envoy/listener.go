@@ -33,6 +33,7 @@ func (b *builder) listener(name, address string, routes *routev3.RouteConfigurat
 		StatPrefix:        name,
 		RouteSpecifier:    &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes},
 		StreamIdleTimeout: durationpb.New(idle),
+		Tracing:           b.tracing(),
 		// The provider's own header and scheme go through as they are.
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 		SchemeHeaderTransformation: &corev3.SchemeHeaderTransformation{MatchUpstream: true},

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -141,18 +140,9 @@ func (a *answer) setNote(note string) {
 }
 
 // keepAlive breaks every silence of the given length, once the answer is open,
-// until ctx ends.
-func (a *answer) keepAlive(ctx context.Context, every time.Duration) {
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			timer.Reset(a.keepAliveAt(time.Now(), every))
-		}
-	}
+// until it is stopped.
+func (a *answer) keepAlive(every time.Duration) (stop func()) {
+	return repeat(every, func() time.Duration { return a.keepAliveAt(time.Now(), every) })
 }
 
 // keepAliveAt writes a keep-alive if one is due, and says when to look again.

@@ -216,6 +216,7 @@ type rig struct {
 	options Options
 	store   sessions.Store // set to share it with others and with later requests
 	memory  *Memory
+	serve   http.Handler // in the place of one made of all this
 	reports []*Report
 	events  []string // of the memory
 
@@ -231,6 +232,9 @@ func newRig(answers ...answerFunc) *rig {
 }
 
 func (g *rig) handler() http.Handler {
+	if g.serve != nil {
+		return g.serve
+	}
 	o := g.options
 	o.Transport = g.model
 	o.OnTurn = func(_ context.Context, r *Report) { g.mu.Lock(); defer g.mu.Unlock(); g.reports = append(g.reports, r) }
@@ -255,7 +259,7 @@ func (g *rig) remember(store sessions.Store) *Memory {
 // post sends a chat request and gives the whole response. Unless the rig has a
 // memory, the request has one of its own.
 func (g *rig) post(body string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
-	if g.memory == nil {
+	if g.memory == nil && g.serve == nil {
 		store := sessions.NewMemory(1000, 1<<20)
 		g.memory = g.remember(store)
 		defer func() {

@@ -42,7 +42,9 @@ func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 		f.done = append(f.done, make(chan struct{}))
 	}
 	for i, call := range calls {
-		t.called(call.Name, call.Arguments)
+		if known[i].Outcome != DeclinedUnaskable {
+			t.called(call.Name, call.Arguments)
+		}
 		if result, ok := known[i]; ok {
 			f.results[i] = result
 			close(f.done[i])

@@ -136,27 +136,18 @@ func (j *journal) tryClaim(ctx context.Context) (alive bool, err error) {
 // begun says that the journal is in the store, and keeps its lease.
 func (j *journal) begun() {
 	ctx, cancel := context.WithCancel(context.Background())
-	var beat sync.WaitGroup
-	beat.Go(func() {
-		ticker := time.NewTicker(heartbeat)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				held, err := j.s.store.Renew(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
-				if err == nil && !held { // taken over, or erased with all else of the client
-					held, err = j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
-				}
-				if err == nil && !held {
-					j.abort(errTakenOver)
-					return
-				}
-			}
+	stop := repeat(heartbeat, func() time.Duration {
+		held, err := j.s.store.Renew(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
+		if err == nil && !held { // taken over, or erased with all else of the client
+			held, err = j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL)
 		}
+		if err == nil && !held {
+			j.abort(errTakenOver)
+			return 0
+		}
+		return heartbeat
 	})
-	j.open, j.end = true, func() { cancel(); beat.Wait() }
+	j.open, j.end = true, func() { cancel(); stop() }
 }
 
 // segment notes a reply whose calls are about to run, save those in asks. place

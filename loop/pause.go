@@ -115,7 +115,7 @@ func (t *turn) askLater(ctx context.Context, h *held) error {
 // turn has left.
 func (t *turn) passOn(ctx context.Context, h *held, p *pause, openUntil time.Time) error {
 	p.anchor = t.conv.next(t.seen(p))
-	r := &record{about: h.anchor, openUntil: openUntil, visible: hashText(t.seen(p).Text()), attempt: rand.Text()}
+	r := &record{about: h.anchor + "/" + h.attempt, openUntil: openUntil, visible: hashText(t.seen(p).Text()), attempt: rand.Text()}
 	if err := t.session.keep(ctx, p.anchor, r); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type record struct {
 	buried  bool           // the results have expired
 	span    string         // of the mixed turn, as at gives it
 
-	about     string        // anchor of the record whose calls the visible message asks about; such a one stands for nothing itself
+	about     string        // anchor/attempt of the record whose calls the visible message asks about; such a one stands for nothing itself
 	openUntil time.Time     // when the visible message, a question to the user, takes no answer any more; zero if it is none
 	decision  *decision     // what the user's answer meant for the calls that ask; nil if there is none yet
 	questions []elicitation // of MCP servers

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
@@ -47,6 +49,37 @@ func TestInstructionsWithoutTools(t *testing.T) {
 		}
 		if injected := name == "no tools"; gjson.Get(w.Body.String(), "extensions").Exists() != injected {
 			t.Errorf("%s: the client got %s", name, w.Body)
+		}
+	}
+}
+
+// What the client and the operator read is what really ran, and what had no room.
+func TestCallsThroughAnotherTool(t *testing.T) {
+	for _, streaming := range []bool{false, true} {
+		answer := whole
+		if streaming {
+			answer = func(s string) answerFunc { return streamed(asStream(s)) }
+		}
+		g := newRig(answer(calls("mcp_hub__call", `{"name":"mcp_fs__read"}`, "mcp_wx__now", "{}", "mcp_hub__call", "{}")), answer(says("done")))
+		g.tools.names = append([]string{"mcp_hub__call"}, mcpNames...)
+		g.tools.omitted = make([]string, maxOmitted+5)
+		for i := range g.tools.omitted {
+			g.tools.omitted[i] = fmt.Sprint("mcp_x__", i)
+		}
+		body := g.post(fmt.Sprintf("%s,\"stream\":%v}", question, streaming)).Body.String()
+		ext := gjson.Get(body, "extensions.mcp_via_llm")
+		if streaming {
+			ext = gjson.Parse(read(body).extensions[0])
+		}
+		if got := ext.Get("mcp_tools_called").Raw; got != `["mcp_fs__read","mcp_wx__now"]` {
+			t.Errorf("called %s", got)
+		}
+		if omitted := ext.Get("tools_omitted").Array(); len(omitted) != maxOmitted || omitted[0].String() != "mcp_x__0" || ext.Get("tools_omitted_total").Int() != maxOmitted+5 {
+			t.Errorf("omitted %s", ext.Raw)
+		}
+		report := g.reports[0]
+		if got := report.Calls; len(got) != 3 || !slices.ContainsFunc(got, func(c CallReport) bool { return c.Name == "mcp_fs__read" }) || report.Omitted != maxOmitted+5 {
+			t.Errorf("%+v", report)
 		}
 	}
 }

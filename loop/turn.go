@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -109,11 +108,7 @@ func (t *turn) run() {
 		defer stop()
 	}
 	if t.req.Stream && t.client.Keepalive > 0 {
-		idle, stop := context.WithCancel(ctx)
-		var wg sync.WaitGroup
-		wg.Go(func() { t.answer.keepAlive(idle, t.client.Keepalive) })
-		defer wg.Wait()
-		defer stop()
+		defer t.answer.keepAlive(t.client.Keepalive)()
 	}
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
@@ -26,7 +27,10 @@ func (t *turn) recall() (all []*recalled) {
 			k := &recalled{held: t.held(t.conv.anchor(at), r), at: at}
 			byAnchor[k.anchor] = k
 			all = append(all, k)
-		} else if k := byAnchor[r.about]; k != nil {
+			continue
+		}
+		anchor, _, _ := strings.Cut(r.about, "/")
+		if k := byAnchor[anchor]; k != nil {
 			k.more = append(k.more, at)
 		}
 	}
@@ -37,10 +41,12 @@ func (t *turn) recall() (all []*recalled) {
 func (k *recalled) ends() int { return slices.Max(append([]int{k.at}, k.more...)) }
 
 // question gives the message that asks the user about the record's calls; -1 if
-// there is none. Of several the last one counts.
+// there is none. Of several the last one counts. One about the calls of a turn that
+// another with the same words has taken the place of asks for nothing any more.
 func (k *recalled) question(records map[int]*record) int {
 	for _, at := range slices.Backward(append([]int{k.at}, k.more...)) {
-		if !records[at].openUntil.IsZero() {
+		r := records[at]
+		if !r.openUntil.IsZero() && (r.about == "" || r.about == k.anchor+"/"+k.attempt) {
 			return at
 		}
 	}

@@ -304,11 +304,11 @@ func TestWhoIsAsked(t *testing.T) {
 			}
 			return false
 		})
-		cancel()
-		group.Wait()
-		if len(asker.questions()) > 0 {
-			t.Errorf("asked %q", asker.questions())
+		if asked := asker.questions(); len(asked) > 0 {
+			t.Errorf("asked %q", asked)
 		}
+		cancel() // and now it asks while one runs
+		group.Wait()
 	})
 }
 

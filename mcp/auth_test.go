@@ -1,11 +1,16 @@
 package mcp
 
 import (
+	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -264,5 +269,42 @@ func TestOutward(t *testing.T) {
 				t.Errorf("%q tells too much", got)
 			}
 		})
+	}
+}
+
+// A server with a private certificate is reached by its CA alone, with HTTP/2.
+func TestPrivateCA(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	var protocols sync.Map
+	inner := box.handler(stateful)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols.Store(r.Proto, true)
+		inner.ServeHTTP(w, r)
+	}))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(func() {
+		box.endSessions()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trusted := Server{Name: "trusted", URL: server.URL, ConnectTimeout: soon, TLS: &credential.TLS{CA: ca, ServerName: "example.com"}}
+	h := newTestHost(t, trusted, Server{Name: "unknown", URL: server.URL, ConnectTimeout: soon})
+	h.Settle(t.Context())
+	ts := toolsOf(t, h, "trusted", "unknown")
+	if got := ts.Unavailable(); len(got) != 1 || got[0] != "unknown" {
+		t.Errorf("%q, %+v", got, h.Status())
+	}
+	if res := ts.Bind(nil).Call(t.Context(), "trusted__add_numbers", `{"a":1,"b":2}`); res.Text != "3" {
+		t.Errorf("%+v", res)
+	}
+	if _, old := protocols.Load("HTTP/1.1"); old {
+		t.Error("HTTP/1.1 was spoken")
 	}
 }

@@ -77,7 +77,7 @@ func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta 
 		})
 	case KindPrompt:
 		return s.request(ctx, "prompts/get", &sdk.GetPromptParams{
-			Meta: meta, Name: t.name, Arguments: promptArguments(args), InputResponses: given.responses, RequestState: given.state,
+			Meta: meta, Name: t.name, Arguments: stringArguments(args), InputResponses: given.responses, RequestState: given.state,
 		})
 	}
 	return s.cs.CallTool(ctx, &sdk.CallToolParams{
@@ -114,6 +114,9 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 			}
 			last = nil
 			continue
+		}
+		if bad := (*errArguments)(nil); errors.As(err, &bad) {
+			return nil, err // nothing was sent
 		}
 		if run.timedOut() {
 			nudge(c.suspect) // slow, or stuck for good

@@ -78,10 +78,11 @@ type conn struct {
 	suspect chan struct{} // something failed: check now
 	current atomic.Pointer[state]
 	everUp  atomic.Bool
-	listed  atomic.Int64 // when its tools were last listed, in Unix nanoseconds; 0: never
-	used    atomic.Int64 // when somebody last wanted it, in Unix nanoseconds
-	running atomic.Int32 // calls
-	way     way          // how the server was reached last; used by run alone
+	listed  atomic.Int64               // when its tools were last listed, in Unix nanoseconds; 0: never
+	failed  atomic.Pointer[failedOnce] // the last time that it was lost or not reached
+	used    atomic.Int64               // when somebody last wanted it, in Unix nanoseconds
+	running atomic.Int32               // calls
+	way     way                        // how the server was reached last; used by run alone
 }
 
 var connCount atomic.Int64
@@ -163,6 +164,7 @@ func (c *conn) run() {
 		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.lists[listTools]))
 		last, err = c.serve(s, cat, wholeOver)
 		s.out.ended(s.age(), err)
+		c.note(err)
 		wait.lived(s.age())
 		delay := wait.next(false)
 		if delay <= backoffFirst && c.ctx.Err() == nil {
@@ -182,6 +184,7 @@ func (c *conn) lost(err error) {
 	if c.ctx.Err() != nil {
 		return
 	}
+	c.note(err)
 	level := slog.LevelWarn
 	if c.current.Load().phase == phaseUnavailable {
 		level = slog.LevelDebug
@@ -213,25 +216,6 @@ func (c *conn) waitFor(ctx context.Context, over <-chan struct{}, limit time.Dur
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-}
-
-func (c *conn) status() ServerStatus {
-	st := c.current.Load()
-	status := ServerStatus{Name: c.cfg.Name, State: string(st.phase), Since: st.since}
-	if st.session != nil {
-		status.ProtocolVersion = st.session.version()
-	}
-	if cat := st.catalog; cat != nil {
-		status.Tools, status.Resources, status.ResourceTemplates = cat.count(KindTool), cat.count(KindResource), cat.count(KindTemplate)
-		status.Prompts, status.SystemPrompts = cat.count(KindPrompt), cat.count(KindSystemPrompt)
-	}
-	if st.err != nil {
-		status.Error = st.err.Error()
-	}
-	if at := c.listed.Load(); at != 0 {
-		status.Listed = time.Unix(0, at)
-	}
-	return status
 }
 
 // backoff spaces attempts to connect: the first repetition goes out at once,

@@ -247,39 +247,6 @@ func (h *Host) Close() error {
 	}
 }
 
-// ServerStatus tells how the connection to one server is.
-type ServerStatus struct {
-	Name            string `json:"name"`
-	State           string `json:"state"` // connecting, connected, reconnecting, unavailable
-	ProtocolVersion string `json:"protocol_version,omitempty"`
-	// How much it offers. SystemPrompts are those whose text is injected, Prompts
-	// those that are functions.
-	Tools             int       `json:"tools"`
-	Resources         int       `json:"resources"`
-	ResourceTemplates int       `json:"resource_templates"`
-	Prompts           int       `json:"prompts"`
-	SystemPrompts     int       `json:"system_prompts"`
-	Error             string    `json:"error,omitempty"` // why it is not connected
-	Since             time.Time `json:"since"`           // when this state began
-	Listed            time.Time `json:"listed,omitzero"` // when its tools were last listed
-	// Forwarded counts the extra connections that belong to one caller each.
-	Forwarded int `json:"forwarded,omitempty"`
-}
-
-// Status lists all configured servers in the order of the configuration.
-func (h *Host) Status() []ServerStatus {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	all := make([]ServerStatus, 0, len(h.order))
-	for _, name := range h.order {
-		s := h.servers[name]
-		status := s.plain.status()
-		status.Forwarded = len(s.byCred)
-		all = append(all, status)
-	}
-	return all
-}
-
 // Settle waits until the first attempt to connect is over for every server, each
 // at most for its ConnectTimeout, or until ctx ends.
 func (h *Host) Settle(ctx context.Context) {

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,19 +13,9 @@ import (
 
 // onList changes the answers to tools/list.
 func (b *toolbox) onList(change func(cursor string, res *sdk.ListToolsResult)) {
-	b.server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			if method == "tools/list" {
-				cursor := req.GetParams().(*sdk.ListToolsParams).Cursor
-				req.GetParams().(*sdk.ListToolsParams).Cursor = "" // the SDK knows only its own
-				res, err := next(ctx, method, req)
-				if err == nil {
-					change(cursor, res.(*sdk.ListToolsResult))
-				}
-				return res, err
-			}
-			return next(ctx, method, req)
-		}
+	b.onMethod("tools/list", func(cursor string, res sdk.Result) error {
+		change(cursor, res.(*sdk.ListToolsResult))
+		return nil
 	})
 }
 

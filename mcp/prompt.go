@@ -73,8 +73,8 @@ func newPrompt(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 	return t, t.takes(arguments)
 }
 
-// promptArguments are the arguments of prompts/get, which are strings.
-func promptArguments(args json.RawMessage) map[string]string {
+// stringArguments are the arguments of a prompt, or the values of a URI template.
+func stringArguments(args json.RawMessage) map[string]string {
 	out := map[string]string{}
 	gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
 		out[name.String()] = value.String()

@@ -3,15 +3,12 @@ package mcp
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
-	"github.com/yosida95/uritemplate/v3"
 )
 
 // maxURI bounds the address of a resource, in bytes.
@@ -41,15 +38,15 @@ func newResource(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 }
 
 // newTemplate makes a function of an element of resources/templates/list, with the
-// variables of the URI template (RFC 6570) as arguments.
+// variables of the URI template as arguments.
 func newTemplate(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 	uri := raw.Get("uriTemplate").String()
 	if len(uri) > maxURI {
 		return nil, errLongURI
 	}
-	parsed, err := uritemplate.New(uri)
+	parsed, err := parseURITemplate(uri)
 	if err != nil {
-		return nil, errors.New("its URI template cannot be read")
+		return nil, err
 	}
 	t := &tool{
 		kind: KindTemplate, name: cmp.Or(raw.Get("name").String(), uri), raw: raw.Raw, uri: uri, template: parsed,
@@ -60,10 +57,9 @@ func newTemplate(raw gjson.Result, _ *slog.Logger) (*tool, error) {
 		facts += ", " + mime
 	}
 	t.description = strings.TrimSpace(fmt.Sprintf("Reads a resource of the kind %q (%s). %s", title(raw), facts, raw.Get("description").String()))
-	needed := neededVariables(uri)
 	var arguments []argument
-	for _, name := range parsed.Varnames() {
-		arguments = append(arguments, argument{name, fmt.Sprintf("What stands for %q in the resource's URI", name), needed[name]})
+	for _, name := range parsed.variables {
+		arguments = append(arguments, argument{name, fmt.Sprintf("What stands for %q in the resource's URI", name), parsed.needed[name]})
 	}
 	return t, t.takes(arguments)
 }
@@ -73,39 +69,12 @@ func title(raw gjson.Result) string {
 	return cmp.Or(raw.Get("title").String(), raw.Get("name").String(), raw.Get("uri").String(), raw.Get("uriTemplate").String())
 }
 
-var expression = regexp.MustCompile(`\{([+#./;?&]?)([^{}]*)\}`)
-
-// neededVariables are the variables of a URI template without which the URI is not
-// whole. Those of fragments, labels, parameters and queries may be left out: RFC
-// 6570, section 3.2, expands them together with what introduces them, or to nothing.
-func neededVariables(uri string) map[string]bool {
-	needed := map[string]bool{}
-	for _, e := range expression.FindAllStringSubmatch(uri, -1) {
-		if !strings.Contains("+/", e[1]) { // "" is in every string
-			continue
-		}
-		for name := range strings.SplitSeq(e[2], ",") {
-			name, _, _ = strings.Cut(strings.TrimSuffix(name, "*"), ":")
-			needed[name] = true
-		}
-	}
-	return needed
-}
-
 // address is the URI that a read asks for.
 func (t *tool) address(args json.RawMessage) (string, error) {
 	if t.template == nil {
 		return t.uri, nil
 	}
-	values := uritemplate.Values{}
-	gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
-		values.Set(name.String(), uritemplate.String(value.String()))
-		return true
-	})
-	uri, err := t.template.Expand(values)
-	if err != nil {
-		return "", &errArguments{[]string{"they do not make a URI"}}
-	}
+	uri := t.template.expand(stringArguments(args))
 	if len(uri) > maxURI {
 		return "", &errArguments{[]string{fmt.Sprintf("they make a URI of more than %d bytes", maxURI)}}
 	}

@@ -86,7 +86,11 @@ func (c *content) structured(b *strings.Builder, value gjson.Result) {
 		b.WriteString(value.Raw)
 		return
 	}
-	b.WriteByte(value.Raw[0])
+	brackets := "[]"
+	if value.IsObject() {
+		brackets = "{}"
+	}
+	b.WriteByte(brackets[0])
 	first := true
 	value.ForEach(func(key, member gjson.Result) bool {
 		if !first {
@@ -100,7 +104,7 @@ func (c *content) structured(b *strings.Builder, value gjson.Result) {
 		c.structured(b, member)
 		return true
 	})
-	b.WriteByte(value.Raw[len(value.Raw)-1])
+	b.WriteByte(brackets[1])
 }
 
 // capText bounds a text to limit bytes. Beginning and end stay, whole runes, with

@@ -36,6 +36,9 @@ func runStdio(mode string) {
 		return
 	}
 	b := newToolbox()
+	if mode == "library" {
+		b = newLibrary(nil)
+	}
 	b.server.AddTool(&sdk.Tool{Name: "environment", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}}}, nil

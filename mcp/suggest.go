@@ -47,8 +47,10 @@ func nearness(name, injected string) (int, bool) {
 		return slip(rest, tool)
 	}
 	d, ok := slip(name, injected)
-	if !ok && !strings.Contains(name, "__") {
-		return slip(name, tool)
+	if !strings.Contains(name, "__") {
+		if bare, near := slip(name, tool); near && (!ok || bare < d) {
+			return bare, true
+		}
 	}
 	return d, ok
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
-	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
@@ -44,9 +43,9 @@ type tool struct {
 	// schema.Dialect to func() converted.
 	functions *sync.Map
 
-	uri      string                // of a resource or template
-	template *uritemplate.Template // of a template
-	text     string                // of a system prompt
+	uri      string       // of a resource or template
+	template *uriTemplate // of a template
+	text     string       // of a system prompt
 }
 
 func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {

@@ -44,7 +44,9 @@ type Turn struct {
 	// was not sampled.
 	Span string `protobuf:"bytes,6,opt,name=span,proto3" json:"span,omitempty"`
 	// about is the anchor of the record whose calls this visible message asks
-	// about. It stands for nothing itself. Empty in other records.
+	// about, a slash, and that record's attempt: another one with the same words may
+	// have taken its place. Such a message stands for nothing itself. Empty in other
+	// records.
 	About string `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`
 	// open_until_unix_ms is when the visible message, a question whether calls may
 	// run, no longer takes an answer, in milliseconds since 1970. 0: no question.

@@ -77,6 +77,9 @@ func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
 
 		MaxConnectionDuration: e.MaxConnectionDuration,
 	}
+	if t := e.Tracing; t != nil {
+		o.Tracing = &envoy.Tracing{Collector: t.Collector, Service: t.ServiceName, Sampling: t.Sampling}
+	}
 	switch t := e.ServiceTLS; {
 	case t != nil:
 		o.ServiceTLS = &envoy.TLS{CA: t.CA, Cert: t.Cert, Key: t.Key}

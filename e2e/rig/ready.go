@@ -22,8 +22,8 @@ func FreePorts(n int) ([]string, error) {
 	return addresses, nil
 }
 
-// waitReady polls url until it answers 200, the process ends or ctx ends.
-func waitReady(ctx context.Context, p *Process, url string) error {
+// WaitReady polls url until it answers 200, the process ends or ctx ends.
+func WaitReady(ctx context.Context, p *Process, url string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -47,7 +47,7 @@ func (p *Replica) launch() (err error) {
 }
 
 func (p *Replica) ready(ctx context.Context) error {
-	return waitReady(ctx, p.Process, p.Admin+"/readyz")
+	return WaitReady(ctx, p.Process, p.Admin+"/readyz")
 }
 
 // write replaces the configuration file in one step, as editors and ConfigMaps do.

@@ -189,7 +189,7 @@ func (r *Rig) startEnvoy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return waitReady(ctx, r.Envoy, r.EnvoyAdmin+"/ready")
+	return WaitReady(ctx, r.Envoy, r.EnvoyAdmin+"/ready")
 }
 
 func (r *Rig) bootstrap(ctx context.Context) ([]byte, error) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -205,7 +206,7 @@ func (c *cell) widens(ch challenge) bool {
 	if len(missing) > 0 && !c.tok.fixed && len(c.tok.scopes)+len(missing) <= maxScopes {
 		return true
 	}
-	if told := "scopes: " + joinScopes(missing); c.told != told {
+	if told := "scopes: " + strings.Join(missing, " "); c.told != told {
 		c.told = told
 		c.source.Log.Warn("the server wants scopes that the token does not have", "wanted", ch.scopes, "missing", missing)
 	}

@@ -134,3 +134,28 @@ func TestMetadataAddressIsNeverCalled(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Where a server is, is known by the address that answered, unless something else
+// stands in between.
+func TestZoneOfServer(t *testing.T) {
+	private := netip.MustParseAddr("10.0.0.1")
+	egress := parse(t, "http://127.0.0.1:10002")
+	for _, row := range []struct {
+		server   string
+		egress   *url.URL
+		answered netip.Addr
+		want     zone
+	}{
+		{"https://mcp.internal", nil, private, zonePrivate},
+		{"https://mcp.example.com", nil, netip.MustParseAddr("8.8.8.8"), zonePublic},
+		{"https://mcp.internal", egress, netip.MustParseAddr("127.0.0.1"), zonePublic},
+		{"https://10.0.0.1", egress, netip.MustParseAddr("127.0.0.1"), zonePrivate},
+		{"https://mcp.internal", nil, netip.Addr{}, zonePublic},
+		{"http://localhost:1", nil, netip.Addr{}, zoneLoopback},
+	} {
+		s := sourceWith(t, Options{URL: parse(t, row.server), Egress: row.egress, Auth: &Auth{OAuth: &OAuth{}}})
+		if got := s.zone(row.answered); got != row.want {
+			t.Errorf("%s, answered by %v: zone %d, want %d", row.server, row.answered, got, row.want)
+		}
+	}
+}

@@ -14,8 +14,8 @@ import (
 const (
 	// maxIdleConns and maxConns bound the TCP connections of one pool: running
 	// calls over HTTP/1.1 need one each, and a standing stream one more.
-	maxIdleConns = 16
-	maxConns     = 256
+	maxIdleConns = 64
+	maxConns     = 1024
 	// maxHeader bounds the header of an answer, in bytes.
 	maxHeader = 256 << 10
 )

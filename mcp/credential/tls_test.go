@@ -153,6 +153,7 @@ func TestTLS(t *testing.T) {
 	full := TLS{CA: f.ca, Cert: f.cert, Key: f.key}
 	foreign := newFiles(t)
 	foreign.write(t, other, cert, key)
+	early := func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 } // the refusal is part of the handshake
 	old := func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11 }
 	for name, row := range map[string]struct {
 		conf   TLS
@@ -166,7 +167,7 @@ func TestTLS(t *testing.T) {
 		"HTTP/1.1":              {full, "127.0.0.1", func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }, "HTTP/1.1 gateway"},
 		"another CA":            {TLS{CA: foreign.ca, Cert: f.cert, Key: f.key}, "127.0.0.1", nil, "unknown authority"},
 		"the system's CAs":      {TLS{Cert: f.cert, Key: f.key}, "127.0.0.1", nil, "unknown authority"},
-		"no client certificate": {TLS{CA: f.ca}, "127.0.0.1", nil, "certificate required"},
+		"no client certificate": {TLS{CA: f.ca}, "127.0.0.1", early, "remote error: tls: "},
 		"TLS 1.1":               {full, "127.0.0.1", old, "protocol version"},
 		"no such file":          {TLS{CA: f.ca + "x"}, "127.0.0.1", nil, "no such file"},
 		"no certificate":        {TLS{CA: f.key}, "127.0.0.1", nil, "it holds no PEM certificate"},

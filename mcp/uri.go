@@ -1,0 +1,125 @@
+package mcp
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/yosida95/uritemplate/v3"
+)
+
+// uriTemplate is a URI template (RFC 6570) that is filled in with strings. The
+// library reads it; its own expansion percent-encodes code points where the RFC wants
+// the bytes of UTF-8.
+type uriTemplate struct {
+	raw       string
+	variables []string
+	needed    map[string]bool // without which the URI is not whole
+}
+
+var errTemplate = errors.New("its URI template cannot be read")
+
+func parseURITemplate(raw string) (*uriTemplate, error) {
+	parsed, err := uritemplate.New(raw)
+	if err != nil {
+		return nil, errTemplate
+	}
+	t := &uriTemplate{raw: raw, variables: parsed.Varnames(), needed: map[string]bool{}}
+	for _, e := range uriExpression.FindAllStringSubmatch(raw, -1) {
+		for spec := range strings.SplitSeq(e[2], ",") {
+			// Fragments, labels, parameters and queries may be left out: they expand
+			// together with what introduces them, or to nothing.
+			if e[1] == "" || e[1] == "+" || e[1] == "/" {
+				name, _ := variable(spec)
+				t.needed[name] = true
+			}
+		}
+	}
+	return t, nil
+}
+
+var uriExpression = regexp.MustCompile(`\{([+#./;?&]?)([^{}]*)\}`)
+
+// variable reads a varspec: a name, and how many characters of the value count, or -1.
+func variable(spec string) (name string, prefix int) {
+	name, length, cut := strings.Cut(strings.TrimSuffix(spec, "*"), ":")
+	if n, err := strconv.Atoi(length); cut && err == nil {
+		return name, n
+	}
+	return name, -1
+}
+
+// operator is how an expression expands: RFC 6570, appendix A.
+type operator struct {
+	first, separator string
+	named            bool
+	ifEmpty          string
+	reserved         bool // reserved characters stay
+}
+
+var operators = map[string]operator{
+	"":  {separator: ","},
+	"+": {separator: ",", reserved: true},
+	"#": {first: "#", separator: ",", reserved: true},
+	".": {first: ".", separator: "."},
+	"/": {first: "/", separator: "/"},
+	";": {first: ";", separator: ";", named: true},
+	"?": {first: "?", separator: "&", named: true, ifEmpty: "="},
+	"&": {first: "&", separator: "&", named: true, ifEmpty: "="},
+}
+
+// expand fills the template in. A variable without a value is undefined.
+func (t *uriTemplate) expand(values map[string]string) string {
+	return uriExpression.ReplaceAllStringFunc(t.raw, func(text string) string {
+		e := uriExpression.FindStringSubmatch(text)
+		op := operators[e[1]]
+		var parts []string
+		for spec := range strings.SplitSeq(e[2], ",") {
+			name, prefix := variable(spec)
+			value, defined := values[name]
+			if !defined {
+				continue
+			}
+			if runes := []rune(value); prefix >= 0 && prefix < len(runes) {
+				value = string(runes[:prefix])
+			}
+			part := op.escape(value)
+			switch {
+			case op.named && part == "":
+				part = name + op.ifEmpty
+			case op.named:
+				part = name + "=" + part
+			}
+			parts = append(parts, part)
+		}
+		if parts == nil {
+			return ""
+		}
+		return op.first + strings.Join(parts, op.separator)
+	})
+}
+
+const (
+	uriUnreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+	uriReserved   = ":/?#[]@!$&'()*+,;="
+)
+
+var uriTriplet = regexp.MustCompile(`^%[0-9A-Fa-f]{2}`)
+
+func (op operator) escape(value string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		stays := c < utf8.RuneSelf && strings.IndexByte(uriUnreserved, c) >= 0 ||
+			op.reserved && (strings.IndexByte(uriReserved, c) >= 0 || uriTriplet.MatchString(value[i:]))
+		if stays {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,77 @@
+package mcp
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The examples of RFC 6570 that are about strings, and letters beyond ASCII.
+func TestURITemplates(t *testing.T) {
+	values := map[string]string{
+		"var": "value", "hello": "Hello World!", "path": "/foo/bar", "empty": "", "x": "1024", "y": "768",
+		"who": "fred", "base": "http://example.com/home/", "half": "50%", "v": "6", "größe": "ü", "done": "a%2Fb", "name": "日本語",
+	}
+	for template, want := range map[string]string{
+		"{var}": "value", "{hello}": "Hello%20World%21", "{half}": "50%25", "O{empty}X": "OX", "O{undef}X": "OX",
+		"{x,y}": "1024,768", "{x,hello,y}": "1024,Hello%20World%21,768", "?{x,empty}": "?1024,", "?{x,undef}": "?1024", "?{undef,y}": "?768",
+		"{var:3}": "val", "{var:30}": "value", "{+var}": "value", "{+hello}": "Hello%20World!", "{+half}": "50%25", "{base}index": "http%3A%2F%2Fexample.com%2Fhome%2Findex",
+		"{+base}index": "http://example.com/home/index", "O{+empty}X": "OX", "{+path}/here": "/foo/bar/here", "here?ref={+path}": "here?ref=/foo/bar",
+		"{+x,hello,y}": "1024,Hello%20World!,768", "{+path,x}/here": "/foo/bar,1024/here", "{+path:6}/here": "/foo/b/here",
+		"{#var}": "#value", "{#hello}": "#Hello%20World!", "foo{#empty}": "foo#", "foo{#undef}": "foo", "{#path:6}here": "#/foo/bhere",
+		"{.who}": ".fred", "{.who,who}": ".fred.fred", "X{.var:3}": "X.val", "X{.empty}": "X.", "X{.undef}": "X",
+		"{/who}": "/fred", "{/half,who}": "/50%25/fred", "{/var,empty}": "/value/", "{/var,undef}": "/value", "{/var:1,var}": "/v/value",
+		"{;who}": ";who=fred", "{;empty}": ";empty", "{;v,empty,who}": ";v=6;empty;who=fred", "{;hello:5}": ";hello=Hello",
+		"{?who}": "?who=fred", "{?x,y,empty}": "?x=1024&y=768&empty=", "{?x,y,undef}": "?x=1024&y=768", "{?var:3}": "?var=val", "?fixed=yes{&x}": "?fixed=yes&x=1024", "{&x,y,empty}": "&x=1024&y=768&empty=",
+		"{var*}{?x*}": "value?x=1024", "{name}": "%E6%97%A5%E6%9C%AC%E8%AA%9E", "{name:1}": "%E6%97%A5", "{+done}": "a%2Fb", "{done}": "a%252Fb", "db://{who}": "db://fred",
+	} {
+		parsed, err := parseURITemplate(template)
+		if err != nil {
+			t.Errorf("%s: %v", template, err)
+		} else if got := parsed.expand(values); got != want {
+			t.Errorf("%s: %q, want %q", template, got, want)
+		}
+	}
+	for _, template := range []string{"{", "a{b", "{}", "{!x}", "a b", "{x:y}", "\xff"} {
+		if _, err := parseURITemplate(template); err == nil {
+			t.Errorf("%q was read", template)
+		}
+	}
+}
+
+func TestNeededVariables(t *testing.T) {
+	for template, want := range map[string]string{
+		"a://{x}/{+path}{?q,n*}{&m}{#f}": "path x",
+		"a://{host:3}{/segments*}{.ext}": "host segments",
+		"a://{x}{?x}{;p}":                "x",
+		"a://fixed":                      "",
+		"a://{a,b}":                      "a b",
+	} {
+		parsed, err := parseURITemplate(template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(parsed.needed)), " "); got != want {
+			t.Errorf("%s: %q, want %q", template, got, want)
+		}
+	}
+}
+
+// What the model writes comes out at the server as it was written, and in its place.
+func TestExpansionKeepsValues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.String().Draw(t, "value")
+		parsed, err := parseURITemplate("box://a/{x}/b{?y}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(parsed.expand(map[string]string{"x": value, "y": value}))
+		if err != nil || u.Path != "/"+value+"/b" || u.Query().Get("y") != value {
+			t.Fatalf("%q became %v, %v", value, u, err)
+		}
+	})
+}
