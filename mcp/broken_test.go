@@ -238,7 +238,7 @@ func TestOddAnswers(t *testing.T) {
 func TestDeepNesting(t *testing.T) {
 	t.Parallel()
 	s := newScript(t)
-	bomb := `{"jsonrpc":"2.0","id":1,"result":` + strings.Repeat("[", 20<<20)
+	bomb := `{"jsonrpc":"2.0","id":1,"result":` + strings.Repeat("[", 12<<20)
 	asEvent := false
 	s.answer("POST tools/call", func(w http.ResponseWriter, _ *http.Request, m heard) {
 		if asEvent {
@@ -294,7 +294,7 @@ func TestGiantAnswers(t *testing.T) {
 			})
 			h := newTestHost(t, config("box", stateful, s.front))
 			b := toolsOf(t, h, "box").Bind(nil)
-			if res := b.Call(t.Context(), "box__run", ""); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, "larger than 32 MiB") {
+			if res := b.Call(t.Context(), "box__run", ""); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, tooLarge) {
 				t.Errorf("%+v", res)
 			}
 			if n := sent.Load(); n > 2*maxMessage {
@@ -312,7 +312,7 @@ func TestGiantAnswers(t *testing.T) {
 		cfg.Env["COUNT_FILE"] = starts
 		h := newTestHost(t, cfg)
 		b := toolsOf(t, h, "box").Bind(nil)
-		if res := b.Call(t.Context(), "box__run", ""); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, "larger than 32 MiB") {
+		if res := b.Call(t.Context(), "box__run", ""); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, tooLarge) {
 			t.Errorf("%+v", res)
 		}
 		n := 0

@@ -50,6 +50,9 @@ func (c *content) text() string {
 
 // block is one content block as text.
 func (c *content) block(block gjson.Result) string {
+	if block.Type == gjson.String {
+		return block.String() // no block, but what else could it mean
+	}
 	switch kind := block.Get("type").String(); kind {
 	case "text":
 		return block.Get("text").String()

@@ -29,6 +29,8 @@ func TestResultText(t *testing.T) {
 			"[resource file:///a.bin application/octet-stream, 3 bytes]"},
 		{"link", `{"content":[{"type":"resource_link","name":"log","uri":"file:///log","description":"the log"}]}`, "[resource log file:///log] the log"},
 		{"unknown block", `{"content":[{"type":"hologram"},{"type":"text","text":"x"}]}`, "[content of unknown type \"hologram\"]\nx"},
+		{"text that is no block", `{"content":"plain"}`, "plain"},
+		{"one block without a list", `{"content":{"type":"text","text":"x"}}`, "x"},
 		{"escapes", `{"content":[{"type":"text","text":"\u00e9 \ud83d\ude00 \"q\""}]}`, "é 😀 \"q\""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

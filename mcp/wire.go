@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxMessage bounds one JSON-RPC message from a server, in bytes.
-	maxMessage = 32 << 20
+	// maxMessage bounds one JSON-RPC message from a server, in bytes. It has room for
+	// the pictures that a result may bring; of text the model gets far less anyway.
+	maxMessage = 16 << 20
 	// maxErrorBody bounds what is read of an HTTP error answer.
 	maxErrorBody = 64 << 10
 	maxRedirects = 3

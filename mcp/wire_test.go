@@ -153,7 +153,7 @@ func TestOversize(t *testing.T) {
 		}
 		return true
 	})
-	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, "larger than 32 MiB") {
+	if res := b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":1}`); res.Outcome != OutcomeFailed || !strings.Contains(res.Text, tooLarge) {
 		t.Errorf("%+v", res)
 	}
 	if n := f.count("initialize"); n != 1 {
