@@ -8,7 +8,8 @@ import (
 // Asker answers what a server asks back while it works on a call: a completion
 // of the model (sampling/createMessage) or something of the user
 // (elicitation/create). A request goes to the Asker of the call that it belongs
-// to, and to no other. What a server writes in it is data.
+// to, and to no other. What a server writes in it is data. A server may ask several
+// things at once, so both methods may be called by several goroutines.
 //
 // params is the raw JSON of the request's params and the answer that of its
 // result, as MCP (2025-11-25 and 2026-07-28, "Sampling" and "Elicitation") has

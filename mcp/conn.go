@@ -173,7 +173,7 @@ func (c *conn) run() {
 		} else {
 			c.lost(err)
 		}
-		c.host.group.Go(func() { s.close(c.cfg.ToolTimeout) })
+		c.host.group.Go(func() { s.close(c.cfg.ToolTimeoutMax) })
 		c.sleep(delay)
 	}
 	c.publish(state{phase: phaseUnavailable, err: errEnded})

@@ -128,16 +128,8 @@ func (c *conn) newSession() *session {
 	return s
 }
 
-// dial makes a session.
-func (c *conn) dial(by way) (*session, error) {
-	ctx, cancel := c.attempt()
-	defer cancel()
-	s := c.newSession()
-	var err error
-	if s.tr, err = c.newTransport(s, by.sse); err != nil {
-		return nil, err
-	}
-	impl := &sdk.Implementation{Name: "mcp-via-llm", Version: c.host.opts.Version}
+// newClient is the SDK's side of a session.
+func (c *conn) newClient(s *session, impl *sdk.Implementation) *sdk.Client {
 	client := sdk.NewClient(impl, &sdk.ClientOptions{
 		Logger:                     c.log,
 		Capabilities:               c.cfg.capabilities(),
@@ -150,6 +142,20 @@ func (c *conn) dial(by way) (*session, error) {
 		s.out.next = next
 		return s.out.send
 	})
+	return client
+}
+
+// dial makes a session.
+func (c *conn) dial(by way) (*session, error) {
+	ctx, cancel := c.attempt()
+	defer cancel()
+	s := c.newSession()
+	var err error
+	if s.tr, err = c.newTransport(s, by.sse); err != nil {
+		return nil, err
+	}
+	impl := &sdk.Implementation{Name: "mcp-via-llm", Version: c.host.opts.Version}
+	client := c.newClient(s, impl)
 	// Not ctx itself: a 2024-11-05 session ends with the context of its Connect,
 	// and the listen stream of 2026-07-28 heeds no context at all.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))

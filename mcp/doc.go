@@ -9,7 +9,10 @@
 //     with the server's headers, limits and redirect rules, that looks at every
 //     answer before the SDK does.
 //   - capture takes the raw JSON of a result past the SDK, whose own decoding
-//     turns big integers into floats and sorts the keys of schemas.
+//     turns big integers into floats and sorts the keys of schemas. eventStream
+//     does so in event streams, and hands what the server says of itself to hear.
+//   - running is one call with its clock, its progress and the [Asker] that
+//     answers what the server asks during it.
 //   - session is one MCP session: connect, list, call, close. It is never
 //     shared between credentials.
 //   - conn supervises one connection: it connects with back-off, lists again on
@@ -19,6 +22,7 @@
 //   - [Toolset] is the catalog of some servers under injected names; [Binding]
 //     fits it to one request and routes calls.
 //
-// What is deliberately not offered: sampling, elicitation and roots (a server
-// that asks is refused), and resending a call that may have taken effect.
+// What is deliberately not offered: sampling, elicitation and roots to a server
+// for which they are not turned on (one that asks is refused), and resending a call
+// that may have taken effect.
 package mcp

@@ -119,75 +119,75 @@ func TestProgressToken(t *testing.T) {
 	}
 }
 
+const late = `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"late"}]}}`
+
 // A cancelled call is cancelled at the server by its id. The connection stays, and
 // the answer that comes all the same is ignored.
-func TestCancelOnTheWire(t *testing.T) {
-	const late = `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"late"}]}}`
-	t.Run(stateful, func(t *testing.T) {
-		t.Parallel()
-		s := newScript(t)
-		begun := make(chan heard, 1)
-		s.answer("POST tools/call", func(w http.ResponseWriter, r *http.Request, m heard) {
-			if m.get("params.name").String() == "pure" {
-				s.small(w, r, m)
-				return
-			}
-			event(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"begun"}}`)
-			begun <- m
-			s.await(t, "POST notifications/cancelled")
-			event(w, strings.ReplaceAll(late, "ID", m.id))
-		})
-		h := newTestHost(t, config("box", stateful, s.front))
-		b := toolsOf(t, h, "box").Bind(nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan Result, 1)
-		go func() { done <- b.Call(ctx, "box__run", "") }()
-		call := await(t, "call", begun)
-		cancel()
-		if res := await(t, "result", done); res.Outcome != OutcomeCancelled {
-			t.Errorf("%+v", res)
+func TestCancelOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	begun := make(chan heard, 1)
+	s.answer("POST tools/call", func(w http.ResponseWriter, r *http.Request, m heard) {
+		if m.get("params.name").String() == "pure" {
+			s.small(w, r, m)
+			return
 		}
-		told := s.await(t, "POST notifications/cancelled")
-		if told.get("params.requestId").Raw != call.id || told.header.Get(headerSession) != "s-1" || told.id != "" {
-			t.Errorf("told %s for call %s", told.body, call.id)
-		}
-		if res := b.Call(t.Context(), "box__pure", ""); res.Text != "done" || len(s.all("POST initialize")) != 1 {
-			t.Errorf("%+v, %d sessions", res, len(s.all("POST initialize")))
-		}
+		event(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"begun"}}`)
+		begun <- m
+		s.await(t, "POST notifications/cancelled")
+		event(w, strings.ReplaceAll(late, "ID", m.id))
 	})
-	t.Run(stdio, func(t *testing.T) {
-		t.Parallel()
-		cfg, seen := lines(t, "box", map[string][]string{
-			"tools/call":              {},
-			methodCancelled:           {strings.ReplaceAll(late, "ID", "3"), strings.ReplaceAll(late, "ID", "4"), strings.ReplaceAll(late, "ID", `"9999"`)},
-			"notifications/something": {},
-		})
-		h := newTestHost(t, cfg)
-		b := toolsOf(t, h, "box").Bind(nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan Result, 1)
-		go func() { done <- b.Call(ctx, "box__run", "") }()
-		find := func(key string) (all []heard) {
-			for _, m := range seen() {
-				if m.key == key {
-					all = append(all, m)
-				}
-			}
-			return all
-		}
-		eventually(t, "call", func() bool { return len(find("tools/call")) == 1 })
-		cancel()
-		if res := await(t, "result", done); res.Outcome != OutcomeCancelled {
-			t.Errorf("%+v", res)
-		}
-		eventually(t, "cancellation", func() bool { return len(find(methodCancelled)) == 1 })
-		if got, want := find(methodCancelled)[0].get("params.requestId").Raw, find("tools/call")[0].id; got != want {
-			t.Errorf("cancelled %s, called %s", got, want)
-		}
-		if st := h.Status()[0]; st.State != "connected" || len(find("initialize")) != 1 {
-			t.Errorf("%+v", st)
-		}
+	h := newTestHost(t, config("box", stateful, s.front))
+	b := toolsOf(t, h, "box").Bind(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan Result, 1)
+	go func() { done <- b.Call(ctx, "box__run", "") }()
+	call := await(t, "call", begun)
+	cancel()
+	if res := await(t, "result", done); res.Outcome != OutcomeCancelled {
+		t.Errorf("%+v", res)
+	}
+	told := s.await(t, "POST notifications/cancelled")
+	if told.get("params.requestId").Raw != call.id || told.header.Get(headerSession) != "s-1" || told.id != "" {
+		t.Errorf("told %s for call %s", told.body, call.id)
+	}
+	if res := b.Call(t.Context(), "box__pure", ""); res.Text != "done" || len(s.all("POST initialize")) != 1 {
+		t.Errorf("%+v, %d sessions", res, len(s.all("POST initialize")))
+	}
+}
+
+func TestCancelOverStdio(t *testing.T) {
+	t.Parallel()
+	cfg, seen := lines(t, "box", map[string][]string{
+		"tools/call":              {},
+		methodCancelled:           {strings.ReplaceAll(late, "ID", "3"), strings.ReplaceAll(late, "ID", "4"), strings.ReplaceAll(late, "ID", `"9999"`)},
+		"notifications/something": {},
 	})
+	h := newTestHost(t, cfg)
+	b := toolsOf(t, h, "box").Bind(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan Result, 1)
+	go func() { done <- b.Call(ctx, "box__run", "") }()
+	find := func(key string) (all []heard) {
+		for _, m := range seen() {
+			if m.key == key {
+				all = append(all, m)
+			}
+		}
+		return all
+	}
+	eventually(t, "call", func() bool { return len(find("tools/call")) == 1 })
+	cancel()
+	if res := await(t, "result", done); res.Outcome != OutcomeCancelled {
+		t.Errorf("%+v", res)
+	}
+	eventually(t, "cancellation", func() bool { return len(find(methodCancelled)) == 1 })
+	if got, want := find(methodCancelled)[0].get("params.requestId").Raw, find("tools/call")[0].id; got != want {
+		t.Errorf("cancelled %s, called %s", got, want)
+	}
+	if st := h.Status()[0]; st.State != "connected" || len(find("initialize")) != 1 {
+		t.Errorf("%+v", st)
+	}
 }
 
 // A notification that the server does not take does not end the session.

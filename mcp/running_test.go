@@ -11,51 +11,56 @@ import (
 	"time"
 )
 
+// every does something again and again while a call runs.
+func every(d time.Duration, times int, do func(*running)) func(*running) {
+	return func(run *running) {
+		for range times {
+			time.Sleep(d)
+			if run.ctx.Err() != nil {
+				return
+			}
+			do(run)
+		}
+	}
+}
+
+func progress(run *running) { run.moved("", 1, 0) }
+
+var clockRows = map[string]struct {
+	limit   time.Duration // of the caller
+	during  func(*running)
+	after   time.Duration
+	says    string
+	outcome string
+}{
+	"silence":             {0, func(*running) {}, time.Minute, "showed no progress for 1m0s (tool_timeout)", OutcomeTimeout},
+	"progress, then none": {0, every(20*time.Second, 10, progress), 200*time.Second + time.Minute, "showed no progress for 1m0s", OutcomeTimeout},
+	"progress for ever":   {0, every(20*time.Second, 1000, progress), 10 * time.Minute, "still ran after 10m0s, the longest that a call may take (tool_timeout_max)", OutcomeTimeout},
+	"the caller's time":   {30 * time.Second, func(*running) {}, 30 * time.Second, "the time of the whole request was over", OutcomeTimeout},
+	"a question": {0, func(run *running) {
+		release := run.clock.hold()
+		time.Sleep(time.Hour)
+		release()
+		release() // twice does no harm
+	}, time.Hour + time.Minute, "no progress", OutcomeTimeout},
+	"questions and progress for ever": {0, every(30*time.Second, 1000, func(run *running) {
+		defer run.clock.hold()()
+		time.Sleep(30 * time.Second)
+		run.moved("", 1, 1)
+	}), 20*time.Minute - 30*time.Second, "10m0s", OutcomeTimeout},
+	"two questions at once": {0, func(run *running) {
+		first, second := run.clock.hold(), run.clock.hold()
+		time.Sleep(time.Hour)
+		first()
+		time.Sleep(time.Hour)
+		second()
+	}, 2*time.Hour + time.Minute, "no progress", OutcomeTimeout},
+}
+
 // The time without progress, the time of the whole call and the caller's own are
 // three limits, and the model is told which one ended the call.
 func TestClock(t *testing.T) {
-	every := func(d time.Duration, times int, do func(*running)) func(*running) {
-		return func(run *running) {
-			for range times {
-				time.Sleep(d)
-				if run.ctx.Err() != nil {
-					return
-				}
-				do(run)
-			}
-		}
-	}
-	progress := func(run *running) { run.moved("", 1, 0) }
-	for name, test := range map[string]struct {
-		limit   time.Duration // of the caller
-		during  func(*running)
-		after   time.Duration
-		says    string
-		outcome string
-	}{
-		"silence":             {0, func(*running) {}, time.Minute, "showed no progress for 1m0s (tool_timeout)", OutcomeTimeout},
-		"progress, then none": {0, every(20*time.Second, 10, progress), 200*time.Second + time.Minute, "showed no progress for 1m0s", OutcomeTimeout},
-		"progress for ever":   {0, every(20*time.Second, 1000, progress), 10 * time.Minute, "still ran after 10m0s, the longest that a call may take (tool_timeout_max)", OutcomeTimeout},
-		"the caller's time":   {30 * time.Second, func(*running) {}, 30 * time.Second, "the time of the whole request was over", OutcomeTimeout},
-		"a question": {0, func(run *running) {
-			release := run.clock.hold()
-			time.Sleep(time.Hour)
-			release()
-			release() // twice does no harm
-		}, time.Hour + time.Minute, "no progress", OutcomeTimeout},
-		"questions and progress for ever": {0, every(30*time.Second, 1000, func(run *running) {
-			defer run.clock.hold()()
-			time.Sleep(30 * time.Second)
-			run.moved("", 1, 1)
-		}), 20*time.Minute - 30*time.Second, "10m0s", OutcomeTimeout},
-		"two questions at once": {0, func(run *running) {
-			first, second := run.clock.hold(), run.clock.hold()
-			time.Sleep(time.Hour)
-			first()
-			time.Sleep(time.Hour)
-			second()
-		}, 2*time.Hour + time.Minute, "no progress", OutcomeTimeout},
-	} {
+	for name, test := range clockRows {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := Server{Name: "a"}.withDefaults()
 			c := &conn{cfg: &cfg, log: slog.New(slog.DiscardHandler)}
