@@ -1,11 +1,15 @@
 package mcp
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -215,3 +219,31 @@ func TestServerIsReplaced(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// A server that comes up between the two first requests is not taken for an older one.
+func TestServerComesUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := &wire{origin: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, ctx: t.Context(), probe: soon, trace: func(context.Context, http.Header) {}}
+	refused := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	sent := 0
+	w.next = roundTripper(func(*http.Request) (*http.Response, error) {
+		sent++
+		return nil, refused
+	})
+	for _, method := range []string{methodDiscover, methodInitialize} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.origin.String(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.RoundTrip(req); !errors.Is(err, refused) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if sent != 1 {
+		t.Errorf("%d requests", sent)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

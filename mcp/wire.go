@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -60,6 +61,8 @@ type wire struct {
 	pending sync.Map                    // raw id to *capture, of requests on their way
 	version string                      // that was agreed on; set before opened
 	opened  atomic.Bool                 // the session is made
+	// unreached is why server/discover did not arrive, if so.
+	unreached atomic.Pointer[net.OpError]
 }
 
 func (c *conn) newWire(s *session, sse bool) (*wire, error) {
@@ -167,7 +170,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			done = func() { timer.Stop(); disarm(); cancel() }
 		}
 	}
-	resp, err := w.next.RoundTrip(w.prepare(req.Clone(ctx)))
+	resp, err := w.send(ex, req.Clone(ctx))
 	if ex.method == methodCancelled && ex.call != nil {
 		ex.call.cancelled()
 	}
@@ -197,6 +200,19 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return resp, nil
+}
+
+// send sends a request. After server/discover did not reach the server, initialize
+// does not either: a server that comes up in between would be taken for an older one.
+func (w *wire) send(ex exchange, req *http.Request) (*http.Response, error) {
+	if err := w.unreached.Load(); err != nil && ex.method == methodInitialize {
+		return nil, err
+	}
+	resp, err := w.next.RoundTrip(w.prepare(req))
+	if dial := (*net.OpError)(nil); ex.method == methodDiscover && errors.As(err, &dial) && dial.Op == "dial" {
+		w.unreached.Store(dial)
+	}
+	return resp, err
 }
 
 // prepare adds the configured and the forwarded headers.
