@@ -30,7 +30,7 @@ type extensionObject struct {
 // extensions makes that object, in JSON.
 func (t *turn) extensions(stop string) string {
 	list := func(s []string) []string { return append([]string{}, s...) } // [] rather than null
-	r := &t.rec
+	r := t.rec
 	used := chat.ReadTokens(r.usage)
 	return encode(extensionObject{
 		Iterations: len(r.report.Segments), Called: list(r.called), Prompt: used.Input, Completion: used.Output,

@@ -59,16 +59,18 @@ func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 }
 
 func (f *flight) run(ctx context.Context, i int) {
-	wanted := time.Now()
+	call := f.calls[i]
+	entry := f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1})
 	defer f.t.take()()
-	start := time.Now()
-	ctx, span := f.t.startCall(ctx, f.calls[i])
+	f.t.rec.began(entry)
+	ctx, span := f.t.startCall(ctx, call)
 	result := f.t.runCall(f.t.askable(ctx, f.calls[i].Name, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
 		return f.put(ctx, newElicitation(i, server, params))
-	}), f.calls[i])
+	}), call)
 	f.t.endCall(span, result)
 	f.notes.RLock()
 	defer f.notes.RUnlock()
+	f.t.rec.ended(entry, result, f.left)
 	if f.left { // whoever settles it ends the span
 		result.open = &openSpan{span, time.Now()}
 		f.results[i] = result
@@ -76,9 +78,6 @@ func (f *flight) run(ctx context.Context, i int) {
 	}
 	f.results[i] = result
 	span.End()
-	call := f.calls[i]
-	f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1, Offset: start.Sub(f.t.start), Waited: start.Sub(wanted), Duration: time.Since(start),
-		Outcome: result.Outcome, Bytes: len(result.Text)})
 	if ctx.Err() == nil || result.Outcome != "cancelled" {
 		f.t.journal.call(ctx, f.place, i, result)
 	}
@@ -155,7 +154,7 @@ func (f *flight) land(ctx context.Context, reply *chat.Reply) (ended bool, err e
 		return false, nil
 	}
 	f.left, f.record = true, h
-	f.t.rec.report.Background = len(h.missing())
+	f.t.rec.note(func(r *Report) { r.Background = len(h.missing()) })
 	return true, f.t.show(ctx, p)
 }
 

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -160,11 +159,13 @@ type Options struct {
 	Provider func(*http.Request, *Client) []attribute.KeyValue
 	Content  Content
 
+	// OnStart is called when a turn begins, and what it returns when the turn is
+	// over, however it ends. May be nil.
+	OnStart func(*Ledger) (over func())
 	// OnTurn is called when a turn has ended and OnSegment when an exchange with
 	// the model has, with the context of its span. Both may be nil.
 	OnTurn    func(context.Context, *Report)
 	OnSegment func(context.Context, SegmentEvent)
-	Active    *atomic.Int64 // counts the turns that run; may be nil
 	Log       *slog.Logger
 }
 
@@ -198,8 +199,8 @@ func New(o Options) http.Handler {
 	if o.OnSegment == nil {
 		o.OnSegment = func(context.Context, SegmentEvent) {}
 	}
-	if o.Active == nil {
-		o.Active = &atomic.Int64{}
+	if o.OnStart == nil {
+		o.OnStart = func(*Ledger) func() { return func() {} }
 	}
 	h := &handler{Options: o}
 	if o.Traces != nil {
@@ -274,8 +275,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.passUntouched(w, r, client, body, reason)
 		return
 	}
-	h.Active.Add(1)
-	defer h.Active.Add(-1)
+	defer h.OnStart(t.rec)()
 	t.run()
 }
 

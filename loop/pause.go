@@ -107,7 +107,7 @@ func (t *turn) question(r *record) *pause {
 func (t *turn) askLater(ctx context.Context, h *held) error {
 	asking := &record{calls: h.calls}
 	p := t.question(asking)
-	t.rec.report.Asked = len(h.asking())
+	t.rec.note(func(r *Report) { r.Asked = len(h.asking()) })
 	return t.passOn(ctx, h, p, asking.openUntil)
 }
 
@@ -139,7 +139,7 @@ func (t *turn) show(ctx context.Context, p *pause) error {
 		}
 		return t.close(StopApproval, "stop")
 	}
-	t.rec.report.ClientCalls = len(calls)
+	t.rec.note(func(r *Report) { r.ClientCalls = len(calls) })
 	t.whole.Give(calls)
 	if t.req.Stream {
 		if err := t.answer.event(t.relay.Give(calls)); err != nil {
@@ -175,7 +175,7 @@ func (t *turn) begun(r *record) {
 			t.called(c.name, c.arguments)
 		}
 	}
-	t.rec.report.Background, t.rec.report.Asked = len(r.missing()), len(r.asking())
+	t.rec.note(func(report *Report) { report.Background, report.Asked = len(r.missing()), len(r.asking()) })
 }
 
 // called notes a call by the tool that it runs.

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -111,8 +112,10 @@ func (t *turn) forgot(err error) {
 
 // runHeld runs a hidden call of a record.
 func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
-	defer t.take()()
 	c := h.calls[place]
+	entry := t.rec.call(CallReport{Name: cmp.Or(t.tools.Runs(c.name, c.arguments), c.name), Background: true})
+	defer t.take()()
+	t.rec.began(entry)
 	if c.asks {
 		ctx = withConsent(ctx)
 	}
@@ -120,6 +123,7 @@ func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 	ctx, span := t.startCall(ctx, call, h.mixedTurn()...)
 	result := t.runCall(h.askable(ctx, t, place), call)
 	t.endCall(span, result)
+	t.rec.ended(entry, result, true)
 	result.open = &openSpan{span, time.Now()}
 	return result
 }
@@ -128,8 +132,14 @@ func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 // says whether that was all: the attempt may have broken when all that was left
 // was to hand the client its calls.
 func (t *turn) replay(ctx context.Context) (ended bool, err error) {
-	t.journal.waits = t.ownSilence
-	if err := t.journal.claim(ctx); err != nil {
+	waited := func() {}
+	t.journal.waits = sync.OnceFunc(func() {
+		t.ownSilence()
+		waited = t.rec.wait(WaitAttempt)
+	})
+	err = t.journal.claim(ctx)
+	waited()
+	if err != nil {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -145,7 +155,7 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		}
 		t.text = chat.JoinText(t.text, reply.Text)
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
-		t.rec.report.Segments = append(t.rec.report.Segments, SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
+		t.rec.segment(SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
 		if own := t.own(reply.Calls); len(own) > 0 {
 			return true, t.pendAgain(ctx, reply, round.asks, own)
 		}

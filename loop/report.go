@@ -3,7 +3,6 @@ package loop
 import (
 	"encoding/json"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -38,6 +37,7 @@ type Report struct {
 	Status         int             `json:"status"`             // HTTP status that the client got; 0 if none
 	Segments       []SegmentReport `json:"segments"`
 	Calls          []CallReport    `json:"calls"`
+	Waits          []WaitReport    `json:"waits,omitempty"`
 	ClientCalls    int             `json:"client_calls"`
 	Background     int             `json:"background_calls"` // MCP calls of a mixed turn that go on
 	Asked          int             `json:"asked_calls"`      // MCP calls that the user is asked about
@@ -67,6 +67,7 @@ type SegmentReport struct {
 	Error     string        `json:"error,omitempty"`      // why it broke off
 	ErrorType string        `json:"error_type,omitempty"` // the same in one word, of few
 	Replayed  bool          `json:"replayed,omitempty"`   // from the journal of a broken attempt
+	Running   bool          `json:"running,omitempty"`    // it has not ended
 }
 
 // SegmentEvent tells of an exchange with the model that has ended.
@@ -85,7 +86,25 @@ type CallReport struct {
 	Duration time.Duration `json:"duration_ns"`
 	Outcome  string        `json:"outcome"`
 	Bytes    int           `json:"result_bytes"`
+
+	Background bool `json:"background,omitempty"` // it goes on, or went on, when the turn has ended
+	Running    bool `json:"running,omitempty"`    // it has not ended
 }
+
+// WaitReport is a time in which a turn waited for something that an earlier request
+// had begun.
+type WaitReport struct {
+	For      string        `json:"for"`
+	Offset   time.Duration `json:"offset_ns"` // from the turn's start
+	Duration time.Duration `json:"duration_ns"`
+	Running  bool          `json:"running,omitempty"` // it has not ended
+}
+
+// What a turn may wait for.
+const (
+	WaitCalls   = "background_calls" // MCP calls of an earlier turn
+	WaitAttempt = "earlier_attempt"  // a broken attempt at the same request, or one that still runs
+)
 
 // LogValue is the turn as the attributes of one log line.
 func (r *Report) LogValue() slog.Value {
@@ -104,19 +123,4 @@ func (r *Report) LogValue() slog.Value {
 		attrs = append(attrs, slog.Int("tools_omitted", r.Omitted))
 	}
 	return slog.GroupValue(attrs...)
-}
-
-// ledger collects what happens in a turn; calls report from their goroutines.
-type ledger struct {
-	mu      sync.Mutex
-	report  Report
-	called  []string // injected names, in call order
-	omitted []string // names of tools for which there was no room
-	usage   string   // sum over segments, raw
-}
-
-func (r *ledger) call(c CallReport) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.report.Calls = append(r.report.Calls, c)
 }

@@ -24,15 +24,15 @@ var errCopied = errors.New("the answer was copied to the client")
 
 // segment does one exchange with the model.
 func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
-	report := SegmentReport{Offset: time.Since(t.start), Bytes: len(body)}
+	report := SegmentReport{Offset: time.Since(t.start), Bytes: len(body), Running: true}
 	t.sent, t.lag = time.Now(), 0
-	t.rec.report.Segments = append(t.rec.report.Segments, report)
+	t.rec.segment(report)
 	first := !t.asked
 	t.asked = true
 
 	ctx, span := t.startSegment(ctx)
 	reply, err := t.exchange(ctx, body, &report, first)
-	report.Duration, report.Chunk = time.Since(t.sent), t.lag
+	report.Duration, report.Chunk, report.Running = time.Since(t.sent), t.lag, false
 	if reply != nil {
 		report.Tools, report.Finish, report.Model = len(reply.Calls), reply.Finish, reply.Origin.Model
 		report.Tokens = chat.ReadTokens(reply.Usage)
@@ -41,7 +41,7 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	if err != nil {
 		report.Error, report.ErrorType = err.Error(), t.errorType(ctx, report.Status, err)
 	}
-	t.rec.report.Segments[len(t.rec.report.Segments)-1] = report
+	t.rec.update(report)
 	t.h.OnSegment(ctx, SegmentEvent{report, t.req.Model, t.provider()})
 	t.endSegment(ctx, span, body, &report, reply, err)
 	return reply, err
@@ -55,6 +55,7 @@ func (t *turn) exchange(ctx context.Context, body []byte, report *SegmentReport,
 	}
 	defer resp.Body.Close()
 	report.First, report.Status = time.Since(t.sent), resp.StatusCode
+	t.rec.update(*report)
 	if resp.StatusCode/100 != 2 {
 		return nil, t.refused(resp, first)
 	}

@@ -29,7 +29,7 @@ type turn struct {
 	start   time.Time
 	span    trace.Span
 	places  chan struct{} // taken by the calls that run; nil: no limit
-	rec     ledger
+	rec     *Ledger
 	acted   bool          // an MCP call ran that may have changed something, and no journal knows
 	asked   bool          // the provider was sent a request
 	status  int           // of the provider's first answer, if that was not streamed
@@ -67,7 +67,7 @@ func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req 
 	if c.MaxParallelCalls > 0 {
 		t.places = make(chan struct{}, c.MaxParallelCalls)
 	}
-	t.rec.omitted = tools.Omitted()
+	t.rec = &Ledger{omitted: tools.Omitted()}
 	return t
 }
 
@@ -236,7 +236,7 @@ func (t *turn) finish(reply *chat.Reply, own []chat.Call, capped bool) error {
 	if capped && len(own) == 0 {
 		stop = StopMaxIterations
 	}
-	t.rec.report.ClientCalls = len(own)
+	t.rec.note(func(r *Report) { r.ClientCalls = len(own) })
 	return t.close(stop, reason)
 }
 
@@ -272,19 +272,20 @@ func (t *turn) close(stop, reason string) error {
 
 // end closes the report.
 func (t *turn) end(stop string, status int, err error) {
-	r := &t.rec.report
-	r.Duration, r.Status, r.StopReason = time.Since(t.start), status, stop
-	r.Sampled = int(t.sampled.Load())
-	r.FirstByte, r.Silence = t.answer.times(t.start)
-	if r.FirstByte == 0 && status != 0 {
-		r.FirstByte = r.Duration // it came whole, at the end
-	}
-	if t.rec.usage != "" {
-		r.Usage = json.RawMessage(t.rec.usage)
-	}
-	if err != nil {
-		r.Error = err.Error()
-	}
+	t.rec.note(func(r *Report) {
+		r.Duration, r.Status, r.StopReason = time.Since(t.start), status, stop
+		r.Sampled = int(t.sampled.Load())
+		r.FirstByte, r.Silence = t.answer.times(t.start)
+		if r.FirstByte == 0 && status != 0 {
+			r.FirstByte = r.Duration // it came whole, at the end
+		}
+		if t.rec.usage != "" {
+			r.Usage = json.RawMessage(t.rec.usage)
+		}
+		if err != nil {
+			r.Error = err.Error()
+		}
+	})
 	t.endTurn(err)
-	t.h.OnTurn(t.r.Context(), r)
+	t.h.OnTurn(t.r.Context(), &t.rec.report)
 }

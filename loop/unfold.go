@@ -92,7 +92,7 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 		t.leaveOut(k)
 	}
 	slices.SortFunc(t.replaced, func(a, b chat.Replacement) int { return a.From - b.From })
-	t.rec.report.Recalled = len(all)
+	t.rec.note(func(r *Report) { r.Recalled = len(all) })
 	return false, nil
 }
 
@@ -119,7 +119,9 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 		t.ownSilence()
 	}
 	waiting, span := t.awaits(ctx, k.held)
+	waited := t.rec.wait(WaitCalls)
 	asked, err := k.await(waiting, t.calls, given)
+	waited()
 	span.End()
 	if given != nil {
 		for _, i := range given.started {

@@ -1,51 +1,36 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/pprof"
-	"sync"
+	"slices"
 	"sync/atomic"
 
-	"github.com/mcp-via-llm/mcp-via-llm/loop"
+	"github.com/mcp-via-llm/mcp-via-llm/admin"
+	"github.com/mcp-via-llm/mcp-via-llm/schema"
 )
-
-// turnRing keeps the last turns for GET /debug/turns.
-type turnRing struct {
-	mu   sync.Mutex
-	last []*loop.Report
-}
-
-const keptTurns = 200
-
-func (t *turnRing) add(r *loop.Report) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.last) == keptTurns {
-		t.last = t.last[1:]
-	}
-	t.last = append(t.last, r)
-}
-
-// newest lists the kept turns, the newest first.
-func (t *turnRing) newest() []*loop.Report {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make([]*loop.Report, 0, len(t.last))
-	for i := len(t.last) - 1; i >= 0; i-- {
-		out = append(out, t.last[i])
-	}
-	return out
-}
 
 // adminHandler serves health, metrics and what happens inside. It is plain HTTP
 // without authentication, for loopback and the pod's own network. notReady holds
 // why the service is not ready, as a string; empty when it is.
 func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
 	mux := a.metricsMux(notReady)
-	mux.HandleFunc("GET /debug/servers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.host.Status()) })
-	mux.HandleFunc("GET /debug/turns", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.turns.newest()) })
+	number, _ := build()
+	pages := admin.Source{
+		Version:  number,
+		NotReady: func() string { return fmt.Sprint(notReady.Load()) },
+		Servers:  a.host.Status,
+		Turns:    &a.turns,
+		Clients:  func() []string { return slices.Sorted(maps.Keys(a.current.Load().config.Clients)) },
+		Catalog:  func(client, dialect string) (admin.Catalog, bool) { return a.current.Load().catalog(client, dialect) },
+		Schemas:  schema.Dialects(),
+	}
+	pages.Register(mux)
 	mux.HandleFunc("GET /debug/sessions", a.serveSessions)
 	mux.HandleFunc("DELETE /debug/sessions", a.serveSessions)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -53,6 +38,20 @@ func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// catalog is what a client profile has of the servers that are connected. Those of
+// callers with credentials of their own are not counted, as nobody calls.
+func (s *snapshot) catalog(client, dialect string) (admin.Catalog, bool) {
+	profile, err := s.config.Client(client)
+	if err != nil || dialect != "" && !slices.Contains(schema.Dialects(), dialect) {
+		return admin.Catalog{}, false
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // it shows what is there, and waits for nothing
+	asked := query(loopClient(client, profile), profile.Servers, nil, s.profiles[client])
+	asked.Schema = cmp.Or(schema.Dialect(dialect), asked.Schema)
+	return admin.NewCatalog(client, string(asked.Schema), s.app.host.Toolset(ctx, asked)), true
 }
 
 // metricsMux serves what probes and Prometheus may see, and no more: it can be

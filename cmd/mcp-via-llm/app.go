@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sync/atomic"
 
+	"github.com/mcp-via-llm/mcp-via-llm/admin"
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/envoy"
@@ -25,11 +26,10 @@ import (
 type app struct {
 	log       *slog.Logger
 	telemetry *telemetry.Telemetry
-	active    atomic.Int64 // turns
 	host      *mcp.Host
 	store     sessions.Store
 	memory    *loop.Memory
-	turns     turnRing
+	turns     admin.Turns
 	limits    policy.Limits
 	audit     *policy.Audit
 	short     shortage

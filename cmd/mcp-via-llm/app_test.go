@@ -1,25 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
-
-	"github.com/mcp-via-llm/mcp-via-llm/loop"
 )
-
-func TestTurnRingKeepsTheLast(t *testing.T) {
-	var ring turnRing
-	for i := range keptTurns + 50 {
-		ring.add(&loop.Report{ID: fmt.Sprint(i)})
-	}
-	got := ring.newest()
-	if len(got) != keptTurns || got[0].ID != fmt.Sprint(keptTurns+49) || got[keptTurns-1].ID != "50" {
-		t.Errorf("%d turns, from %s to %s", len(got), got[0].ID, got[len(got)-1].ID)
-	}
-}
 
 func TestDirectPaths(t *testing.T) {
 	for _, row := range []struct{ base, path, want string }{

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/mcp-via-llm/mcp-via-llm/admin"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -64,7 +66,7 @@ func TestExitCodes(t *testing.T) {
 func TestTools(t *testing.T) {
 	path := writeConfig(t, "servers:\n  calc: "+stdioServer()+"\n  gone: {command: [/nonexistent/server]}\nclients:\n  default: {}\n  calm: {servers: [calc]}\n")
 	code, stdout, stderr := command(t, "tools", "--config", path, "--client", "calm", "--output", "json")
-	var all []listed
+	var all []admin.Offer
 	if err := json.Unmarshal([]byte(stdout), &all); err != nil {
 		t.Fatalf("%v: %s", err, stdout)
 	}

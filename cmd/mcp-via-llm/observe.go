@@ -39,7 +39,8 @@ func (a *app) observed(o *loop.Options, cfg *config.Config) {
 	if t.Content.Events {
 		o.Content.Events = t.Logs.Logger(telemetry.Name)
 	}
-	o.OnTurn, o.OnSegment, o.Active = a.turnEnded, a.segmentEnded, &a.active
+	o.OnStart = func(l *loop.Ledger) func() { return a.turns.Start(l) }
+	o.OnTurn, o.OnSegment = a.turnEnded, a.segmentEnded
 }
 
 // answers says who answers a profile's requests.
@@ -56,7 +57,6 @@ func answers(cfg *config.Config) func(*http.Request, *loop.Client) []attribute.K
 }
 
 func (a *app) turnEnded(ctx context.Context, r *loop.Report) {
-	a.turns.add(r)
 	a.telemetry.Turn(ctx, telemetry.Turn{
 		Client: r.Client, StopReason: r.StopReason, Duration: r.Duration, FirstByte: r.FirstByte, Silence: r.Silence,
 		Segments: len(r.Segments),
@@ -81,7 +81,7 @@ func (a *app) storeUsed(ctx context.Context, e sessions.Event) {
 
 // state is what the gauges show.
 func (a *app) state() telemetry.State {
-	s := telemetry.State{ActiveTurns: int(a.active.Load()), StoreKeys: -1}
+	s := telemetry.State{ActiveTurns: a.turns.Active(), StoreKeys: -1}
 	s.PendingTurns, s.PendingCalls = a.memory.Pending()
 	if keys, bytes, ok := sessions.Size(a.store); ok {
 		s.StoreKeys, s.StoreBytes = keys, bytes

@@ -112,7 +112,7 @@ func TestServeWithoutEnvoy(t *testing.T) {
 			t.Errorf("no %s in the metrics", want)
 		}
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 200, "/debug/": 200, "/debug/turns/1": 200, "/debug/turns/2": 404, "/debug/catalog?client=nobody": 404, "/nothing": 404} {
 		if got := statusOf(s.admin + path); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/mcp-via-llm/mcp-via-llm/admin"
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
 )
@@ -20,16 +21,6 @@ type toolsCommand struct {
 	configFlag
 	Client string `default:"default" placeholder:"NAME" help:"The client profile (default: ${default})."`
 	Output string `default:"table" enum:"table,json" help:"table or json."`
-}
-
-// listed is one line of the list.
-type listed struct {
-	Name   string `json:"name"`   // as the model gets it
-	Server string `json:"server"` // as configured; empty for the two functions that reach what is left out
-	Kind   string `json:"kind"`   // tool, resource, resource_template, prompt, or system_prompt: no function but instructions
-	Tokens int    `json:"tokens"` // an estimate of what it costs in every request
-	// LeftOut: max_tools or max_tools_bytes has no room for it; the model finds it with mcp_search_tools.
-	LeftOut bool `json:"left_out,omitempty"`
 }
 
 func (c *toolsCommand) Run(out output) error {
@@ -50,14 +41,7 @@ func (c *toolsCommand) Run(out output) error {
 	set := host.Toolset(context.Background(), query(loopClient(c.Client, client), client.Servers, nil, profiles(cfg)[c.Client]))
 	status := host.Status()
 	closed := host.Close()
-	all := []listed{}
-	for _, t := range slices.Concat(set.Tools(), set.Instructions()) {
-		all = append(all, listed{t.Name, t.Server, t.Kind, t.Tokens, false})
-	}
-	for _, t := range set.Omitted() {
-		all = append(all, listed{t.Name, t.Server, t.Kind, 0, true})
-	}
-	if err := c.print(out.stdout, all); err != nil {
+	if err := c.print(out.stdout, admin.NewCatalog(c.Client, client.SchemaDialect, set)); err != nil {
 		return err
 	}
 	failed := []error{closed}
@@ -69,26 +53,24 @@ func (c *toolsCommand) Run(out output) error {
 	return errors.Join(failed...)
 }
 
-func (c *toolsCommand) print(w io.Writer, all []listed) error {
+func (c *toolsCommand) print(w io.Writer, catalog admin.Catalog) error {
 	if c.Output == "json" {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(all)
+		return encoder.Encode(catalog.Offers)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tSERVER\tKIND\tTOKENS")
-	total, left := 0, 0
-	for _, t := range all {
+	for _, t := range catalog.Offers {
 		tokens := strconv.Itoa(t.Tokens)
 		if t.LeftOut {
-			tokens, left = "left out", left+1
+			tokens = "left out"
 		}
-		total += t.Tokens
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.Name, cmp.Or(t.Server, "-"), t.Kind, tokens)
 	}
-	fmt.Fprintf(table, "total of %d\t\t\t%d\n", len(all)-left, total)
-	if left > 0 {
-		fmt.Fprintf(table, "left out of %d\t\t\tmax_tools\n", left)
+	fmt.Fprintf(table, "total of %d\t\t\t%d\n", catalog.Offered, catalog.Tokens)
+	if catalog.LeftOut > 0 {
+		fmt.Fprintf(table, "left out of %d\t\t\tmax_tools\n", catalog.LeftOut)
 	}
 	return table.Flush()
 }
