@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,12 +33,12 @@ func TestTranscripts(t *testing.T) {
 	}
 	t.Run("variants", func(t *testing.T) { // ends before the servers do
 		on(t, current(), func(t *testing.T, v variant) {
-			r := start(t, v, setup{config: "servers:\n" + servers})
+			r := start(t, v, setup{config: "servers:\n" + servers + approvals(scripts)})
 			for _, script := range scripts {
 				t.Run(script.Name, func(t *testing.T) {
 					r.LLM.Use(segments(script))
 					got := post(t, r, string(script.Request()))
-					if diff := cmp.Diff(string(bytes.TrimSuffix(script.WantResponse(), []byte("\n"))), string(bytes.TrimSuffix([]byte(got.body), []byte("\n")))); diff != "" {
+					if diff := cmp.Diff(string(bytes.TrimSuffix(script.WantResponse(), []byte("\n"))), string(bytes.TrimSuffix(transcript.Comparable([]byte(got.body)), []byte("\n")))); diff != "" {
 						t.Errorf("response (-want +got):\n%s", diff)
 					}
 					for n, request := range r.LLM.Requests() {
@@ -49,6 +50,15 @@ func TestTranscripts(t *testing.T) {
 			}
 		})
 	})
+}
+
+// approvals are the settings of a profile whose user must approve what the scripts say.
+func approvals(scripts []*transcript.Transcript) string {
+	var names []string
+	for _, script := range scripts {
+		names = append(names, script.Approve...)
+	}
+	return fmt.Sprintf("clients: {default: {approve: [%s]}}\n", strings.Join(names, ", "))
 }
 
 // toolServers makes the MCP servers with the tools of all scripts.

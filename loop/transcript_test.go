@@ -37,7 +37,7 @@ func runTranscript(t *testing.T, script *transcript.Transcript, cuts []int) {
 		g.model.answers = append(g.model.answers, respond(200, contentType, string(body), cuts...))
 	}
 	texts := map[string]string{}
-	g.tools.names = nil
+	g.tools.names, g.tools.approve = nil, script.Approve
 	for _, tool := range script.Tools {
 		g.tools.names = append(g.tools.names, tool.Injected())
 		texts[tool.Injected()] = tool.Text
@@ -48,7 +48,7 @@ func runTranscript(t *testing.T, script *transcript.Transcript, cuts []int) {
 		}
 		return Result{Text: texts[name], Outcome: "ok"}
 	}
-	response := g.post(string(script.Request())).Body.Bytes()
+	response := transcript.Comparable(g.post(string(script.Request())).Body.Bytes())
 	if *update {
 		var requests [][]byte
 		for _, body := range g.model.bodies {

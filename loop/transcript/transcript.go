@@ -5,6 +5,7 @@
 // A transcript is a txtar archive. Its comment says what it shows. Its files:
 //
 //	tools            a line a tool: injected name, a space, the text it gives
+//	approve          a line a tool whose calls the user must approve: injected name
 //	request          the client's body
 //	segment N        the model's Nth answer: JSON, or server-sent events
 //	want request N   the Nth body that the model must see
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -26,6 +28,8 @@ type Transcript struct {
 	Name  string
 	About string
 	Tools []Tool
+	// Approve are the injected names of the tools whose calls the user must approve.
+	Approve []string
 
 	path    string
 	archive *txtar.Archive
@@ -75,6 +79,7 @@ func load(path string) (*Transcript, error) {
 		}
 		t.Tools = append(t.Tools, Tool{server, name, text})
 	}
+	t.Approve = strings.Fields(string(t.file("approve")))
 	if t.Request() == nil {
 		return nil, fmt.Errorf("no request")
 	}
@@ -108,7 +113,15 @@ func (t *Transcript) WantRequest(n int) []byte {
 	return bytes.TrimSuffix(t.file(fmt.Sprintf("want request %d", n)), []byte("\n"))
 }
 
-// WantResponse is what the client must get.
+// Comparable is a response without what differs from one run to the next: the tag
+// at the end of a question to the user.
+func Comparable(response []byte) []byte {
+	return questionTag.ReplaceAll(response, []byte("(question TAG)"))
+}
+
+var questionTag = regexp.MustCompile(`\(question [A-Z2-7]{12}\)`)
+
+// WantResponse is what the client must get, as Comparable gives it.
 func (t *Transcript) WantResponse() []byte { return t.file("want response") }
 
 // Record writes what was seen in place of what was wanted. An answer that does
