@@ -132,7 +132,7 @@ func TestElicitation(t *testing.T) {
 		r := start(t, v, setup{brain: caller("everything__trigger-elicitation-request", "{}"), config: everythingConfig()})
 		for answer, result := range map[string]string{
 			`{"action":"accept","content":{"name":"Ann Example","check":true}}`: "Ann Example",
-			"I do not know mcp_elicit":                                          "cancel",
+			"I do not know mcp_elicit": "cancel",
 		} {
 			chats(t, r, answer, []string{"Ask me."}, func(t *testing.T, all []heard) {
 				want := []heard{{"", "tool_calls", []string{"mcp_elicit"}}, {"Done.", "stop", []string{}}}
