@@ -217,7 +217,7 @@ func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, err
 	if c == nil {
 		return nil, &callError{OutcomeUnavailable, fmt.Sprintf("MCP server %q is not configured any more.", e.Server)}
 	}
-	c.waitFor(ctx, c.first, c.cfg.ConnectTimeout) // replaced by a reload: this is no part of the tool's own time
+	c.waitFirst(ctx, c.cfg.ConnectTimeout) // replaced by a reload: this is no part of the tool's own time
 	return c.call(ctx, e.request(args))
 }
 

@@ -52,6 +52,7 @@ type state struct {
 	// lost session does not make tools come and go in the clients' requests; it
 	// is nil while the server is away.
 	catalog *catalog
+	whole   chan struct{} // while connected: closed when everything was listed once, and not the tools alone
 	err     error
 	since   time.Time
 	next    chan struct{} // closed when another state takes over
@@ -72,7 +73,6 @@ type conn struct {
 
 	born    time.Time
 	first   chan struct{} // closed after the first attempt
-	whole   chan struct{} // closed when that has listed resources and prompts too
 	changed chan struct{} // there is something in news
 	news    atomic.Uint32 // the lists that the server says have changed, a bit each
 	suspect chan struct{} // something failed: check now
@@ -94,7 +94,6 @@ func newConn(h *Host, s *server, who caller) *conn {
 		log:     h.opts.Log.With("server", cfg.Name),
 		born:    time.Now(),
 		first:   make(chan struct{}),
-		whole:   make(chan struct{}),
 		changed: make(chan struct{}, 1),
 		suspect: make(chan struct{}, 1),
 	}
@@ -147,22 +146,24 @@ func (c *conn) run() {
 	var wait backoff
 	var last *catalog
 	firstOver := sync.OnceFunc(func() { close(c.first) })
-	wholeOver := sync.OnceFunc(func() { close(c.whole) })
 	for c.ctx.Err() == nil {
 		s, cat, err := c.open(last)
 		if err != nil {
 			c.lost(err)
 			firstOver()
-			wholeOver()
 			c.sleep(wait.next(isRefused(err)))
 			continue
 		}
+		whole := make(chan struct{})
+		if last != nil {
+			close(whole) // what it offered last is in the catalog
+		}
 		last = cat
 		c.everUp.Store(true)
-		c.publish(state{phase: phaseConnected, session: s, catalog: cat})
+		c.publish(state{phase: phaseConnected, session: s, catalog: cat, whole: whole})
 		firstOver()
 		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.lists[listTools]))
-		last, err = c.serve(s, cat, wholeOver)
+		last, err = c.serve(s, cat, whole)
 		s.out.ended(s.age(), err)
 		c.note(err)
 		wait.lived(s.age())
@@ -202,13 +203,26 @@ func (c *conn) sleep(d time.Duration) {
 	}
 }
 
-// waitFor waits until c.first or c.whole is closed, at most until limit or the
-// ConnectTimeout after the connection was born.
-func (c *conn) waitFor(ctx context.Context, over <-chan struct{}, limit time.Duration) {
+// waitFirst waits until the first attempt to connect is over, at most until it
+// has taken limit or its ConnectTimeout.
+func (c *conn) waitFirst(ctx context.Context, limit time.Duration) {
+	c.waitFor(ctx, c.first, c.born.Add(min(limit, c.cfg.ConnectTimeout)))
+}
+
+// waitWhole is waitFirst, and waits as long for the rest of what the server offers
+// if it has just connected for the first time.
+func (c *conn) waitWhole(ctx context.Context, limit time.Duration) {
+	c.waitFirst(ctx, limit)
+	if st := c.current.Load(); st.session != nil {
+		c.waitFor(ctx, st.whole, st.session.opened.Add(min(limit, c.cfg.ConnectTimeout)))
+	}
+}
+
+func (c *conn) waitFor(ctx context.Context, over <-chan struct{}, end time.Time) {
 	if isClosed(over) {
 		return
 	}
-	timer := time.NewTimer(time.Until(c.born.Add(min(limit, c.cfg.ConnectTimeout))))
+	timer := time.NewTimer(time.Until(end))
 	defer timer.Stop()
 	select {
 	case <-over:

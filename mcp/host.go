@@ -257,7 +257,7 @@ func (h *Host) Settle(ctx context.Context) {
 	}
 	h.mu.RUnlock()
 	for _, c := range conns {
-		c.waitFor(ctx, c.whole, c.cfg.ConnectTimeout)
+		c.waitWhole(ctx, c.cfg.ConnectTimeout)
 	}
 }
 

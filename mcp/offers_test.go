@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -410,4 +411,29 @@ func TestTTLOfResources(t *testing.T) {
 	if f.count("prompts/list") != lists {
 		t.Error("prompts were listed before their time was over")
 	}
+}
+
+// A server that was away at first comes back with everything at once: nobody sees
+// its tools without its instructions.
+func TestComesBackWhole(t *testing.T) {
+	t.Parallel()
+	addr, listen := reserve(t)
+	h := newTestHost(t, Server{Name: "box", URL: "http://" + addr})
+	all(t, h, "box")
+	box := newLibrary(nil)
+	box.onMethod("prompts/list", func(string, sdk.Result) error {
+		time.Sleep(300 * time.Millisecond) // longer than tools/list takes
+		return nil
+	})
+	t.Cleanup(box.endSessions)
+	server := &httptest.Server{Listener: listen(), Config: &http.Server{Handler: box.handler(stateful)}}
+	server.Start()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	eventually(t, "the server", func() bool {
+		b := all(t, h, "box").Bind(nil)
+		if b.Has("box__echo") && (b.System() == "" || !b.Has("mcp_resource__box__notes")) {
+			t.Fatalf("%q, instructions %q", injected(b), b.System())
+		}
+		return b.Has("box__echo")
+	})
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -23,20 +24,25 @@ const (
 var errDeaf = errors.New("the stream of notifications ended")
 
 // serve keeps the catalog of a session fresh until the session is dead or the
-// connection is ended. It returns the last catalog and why it ended. It calls
+// connection is ended. It returns the last catalog and why it ended. It closes
 // whole when everything was listed once, whether or not that succeeded.
-func (c *conn) serve(s *session, cat *catalog, whole func()) (*catalog, error) {
-	defer whole()
-	k := &keeper{conn: c, session: s, catalog: cat, results: make(chan listed, listCount)}
+func (c *conn) serve(s *session, cat *catalog, whole chan struct{}) (*catalog, error) {
+	k := &keeper{conn: c, session: s, catalog: cat, whole: whole, results: make(chan listed, listCount)}
 	var end context.CancelFunc
 	k.ctx, end = context.WithCancel(c.ctx)
 	defer end()
+	listed := sync.OnceFunc(func() {
+		if !isClosed(whole) {
+			close(whole)
+		}
+	})
+	defer listed()
 	k.begin()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		if k.first == 0 {
-			whole()
+			listed()
 		}
 		timer.Reset(time.Until(k.due()))
 		select {
@@ -67,6 +73,7 @@ type keeper struct {
 	session *session
 	ctx     context.Context // ends with the session
 	catalog *catalog
+	whole   chan struct{}
 	lists   [listCount]freshness
 	results chan listed // of resources and prompts
 	first   int         // how many of them were never here
@@ -212,7 +219,7 @@ func (k *keeper) replace(l list, cat *catalog, announced bool) {
 		f.quiet = quietFirst
 		k.conn.log.Info("mcp "+l.String()+" changed", l.String(), len(cat.lists[l]))
 		k.catalog = cat
-		k.conn.publish(state{phase: phaseConnected, session: k.session, catalog: cat})
+		k.conn.publish(state{phase: phaseConnected, session: k.session, catalog: cat, whole: k.whole})
 	case announced:
 		f.quiet = min(2*f.quiet, quietLimit)
 	default:

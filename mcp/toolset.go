@@ -107,7 +107,7 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 	from := make([]*catalog, len(conns))
 	for i, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
 		if c != nil {
-			c.waitFor(ctx, c.whole, patience)
+			c.waitWhole(ctx, patience)
 			from[i] = c.current.Load().catalog
 		}
 	}
