@@ -87,6 +87,29 @@ conformance() {
 	printf '%s\n' "$want" >"$tools/conformance/installed"
 }
 
+# More of the reference servers, apart from the parts above so that neither waits for the other's versions.
+reference_servers() {
+	local want="memory@$MCP_MEMORY_VERSION sequential-thinking@$MCP_SEQUENTIAL_THINKING_VERSION time==$MCP_TIME_VERSION git==$MCP_GIT_VERSION sqlite==$MCP_SQLITE_VERSION"
+	local dir=$tools/reference
+	[ "$(cat "$dir/installed" 2>/dev/null)" = "$want" ] && return
+	need npm "Install npm (it comes with Node.js)."
+	need python3 "Install Python 3 (Debian: apt-get install python3 python3-venv)."
+	need git "Install git (Debian: apt-get install git)."
+	say "MCP servers: $want"
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	printf '{"private":true}\n' >"$dir/package.json"
+	(cd "$dir" && npm install --silent --no-package-lock \
+		"@modelcontextprotocol/server-memory@$MCP_MEMORY_VERSION" \
+		"@modelcontextprotocol/server-sequential-thinking@$MCP_SEQUENTIAL_THINKING_VERSION" >&2) || die "npm install failed; see the message above."
+	python3 -m venv "$dir/py" >&2 && python3 -m venv "$dir/py1" >&2 ||
+		die "python3 could not make a virtual environment. Debian and Ubuntu: apt-get install python3-venv."
+	"$dir/py/bin/python" -m pip install --quiet "mcp-server-time==$MCP_TIME_VERSION" "mcp-server-git==$MCP_GIT_VERSION" &&
+		"$dir/py1/bin/python" -m pip install --quiet "mcp-server-sqlite==$MCP_SQLITE_VERSION" "mcp<2" ||
+		die "pip could not install the MCP servers; see the message above."
+	printf '%s\n' "$want" >"$dir/installed"
+}
+
 python_parts() {
 	local want="openai==$OPENAI_PYTHON_VERSION"
 	[ "$(cat "$tools/py/installed" 2>/dev/null)" = "$want" ] && return
@@ -110,6 +133,7 @@ test)
 	node_parts
 	conformance
 	python_parts
+	reference_servers
 	# Not with the lock's descriptor: the package may start a server, which would hold it.
 	"$root/sessions/redisrig/install.sh" 9>&- || die "no Redis server for the tests; see the message above."
 	;;

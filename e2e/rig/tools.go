@@ -70,6 +70,19 @@ func (t *Tools) NodeModules() string {
 	return filepath.Join(t.root, ".tools", "node", "node_modules")
 }
 
+// Reference is the command of one of the reference servers: memory, sequential-thinking, time, git or sqlite.
+func (t *Tools) Reference(name string, arguments ...string) []string {
+	dir := filepath.Join(t.root, ".tools", "reference")
+	command := []string{filepath.Join(dir, "py", "bin", "mcp-server-"+name)}
+	switch name {
+	case "memory", "sequential-thinking":
+		command = []string{"node", filepath.Join(dir, "node_modules", "@modelcontextprotocol", "server-"+name, "dist", "index.js")}
+	case "sqlite":
+		command = []string{filepath.Join(dir, "py1", "bin", "mcp-server-sqlite")}
+	}
+	return append(command, arguments...)
+}
+
 // NodeServer is the command of one of the npm MCP servers: filesystem or everything.
 func (t *Tools) NodeServer(name string, arguments ...string) []string {
 	script := filepath.Join(t.NodeModules(), "@modelcontextprotocol", "server-"+name, "dist", "index.js")
