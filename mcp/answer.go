@@ -140,7 +140,7 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	}
 	code := resp.StatusCode
 	rpc := rpcErrorIn(body)
-	if ex.method != "" {
+	if ex.method != "" || w.sse && ex.get { // there the GET is what connects
 		last := &statusError{code: code}
 		if ex.method == methodInitialize || ex.method == methodDiscover {
 			last.rpc = rpc // of other methods it might quote what was sent

@@ -92,7 +92,10 @@ func (c *conn) reach() (*session, error) {
 			c.way = oldSSE
 			return s, nil
 		}
-		c.log.Debug("nor does the server speak HTTP+SSE", "error", again)
+		var status *statusError
+		if !errors.As(again, &status) || !status.refusesPost() { // else it has no such transport
+			err = &fallbackError{err, again}
+		}
 	}
 	return nil, err
 }
@@ -219,7 +222,15 @@ func mayNotKnowDiscover(err error) bool {
 	return true
 }
 
-// refusesPost reports whether a server says that it does not take what was posted.
+// fallbackError is a server that refused the newer transport, and failed on the
+// older one.
+type fallbackError struct{ first, then error }
+
+func (e *fallbackError) Error() string { return fmt.Sprintf("%v; over HTTP+SSE: %v", e.first, e.then) }
+func (e *fallbackError) Unwrap() error { return e.then }
+
+// refusesPost reports whether a server says that there is nothing of the kind where
+// it was asked.
 func (e *statusError) refusesPost() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusNotFound || e.code == http.StatusMethodNotAllowed
 }

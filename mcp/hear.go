@@ -67,9 +67,10 @@ func (s *session) asked(m incoming) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing || len(s.questions) >= maxReplies || s.questions[m.id] != nil {
+	if s.closing || s.replies >= maxReplies || s.questions[m.id] != nil {
 		return // it floods us, or repeats itself
 	}
+	s.replies++
 	run := m.from
 	if run == nil && len(s.runs) == 1 {
 		for _, run = range s.runs {
@@ -82,7 +83,12 @@ func (s *session) asked(m incoming) {
 	ctx, withdraw := context.WithCancel(life)
 	s.questions[m.id] = withdraw
 	s.group.Go(func() {
-		defer withdraw()
+		defer func() {
+			withdraw()
+			s.mu.Lock()
+			s.replies--
+			s.mu.Unlock()
+		}()
 		result, refusal := s.reply(ctx, run, m)
 		s.mu.Lock()
 		delete(s.questions, m.id)

@@ -100,20 +100,41 @@ func TestNoFallback(t *testing.T) {
 	}
 }
 
-// Where both transports fail, what is told is why the newer one did.
+// Where both transports fail, both failures are told, unless the second says only
+// that there is no such transport.
 func TestFallbackFails(t *testing.T) {
-	t.Parallel()
-	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		w.WriteHeader(http.StatusTeapot)
-	}))
-	h := newTestHost(t, config("box", stateful, f))
-	h.Settle(t.Context())
-	if st := h.Status()[0]; !strings.HasPrefix(st.Error, "HTTP 400 Bad Request") {
-		t.Errorf("%+v", st)
+	for name, test := range map[string]struct {
+		get  func(w http.ResponseWriter, r *http.Request)
+		want string
+	}{
+		"no such transport": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(405) }, "HTTP 405 Method Not Allowed"},
+		"nothing there":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "HTTP 405 Method Not Allowed"},
+		"refused":           {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "HTTP 405 Method Not Allowed; over HTTP+SSE: HTTP 401 Unauthorized"},
+		"down":              {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "HTTP 405 Method Not Allowed; over HTTP+SSE: HTTP 503 Service Unavailable"},
+		"another origin": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: endpoint\ndata: http://127.0.0.1:1/messages?sid=1\n\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, "HTTP 405 Method Not Allowed; over HTTP+SSE: refused to leave the configured server"},
+		"no endpoint": {func(w http.ResponseWriter, _ *http.Request) { event(w, "{}") }, "HTTP 405 Method Not Allowed; over HTTP+SSE: the server does not speak MCP as expected"},
+		"a page":      {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<p>") }, "HTTP 405 Method Not Allowed; over HTTP+SSE: the server does not speak MCP as expected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				}
+				test.get(w, r)
+			}))
+			h := newTestHost(t, config("box", stateful, f))
+			h.Settle(t.Context())
+			if st := h.Status()[0]; st.Error != test.want {
+				t.Errorf("%q, want %q", st.Error, test.want)
+			}
+		})
 	}
 }
 

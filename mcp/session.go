@@ -56,6 +56,7 @@ type session struct {
 	closing   bool                          // no call may begin
 	runs      map[string]*running           // by progress token
 	questions map[string]context.CancelFunc // the server's open requests, by raw id
+	replies   int                           // answers to these that are made or on their way
 	// running counts calls. One that the SDK gave up still counts while it is on
 	// the wire, or while the server was not told of its cancellation.
 	running sync.WaitGroup

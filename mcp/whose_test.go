@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -102,4 +104,33 @@ func TestNobodyIsAsked(t *testing.T) {
 	}
 	cancel() // and now it asks while one runs
 	group.Wait()
+}
+
+// A server that asks without end holds only so much here, and its call goes on.
+func TestQuestionsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	release := make(chan struct{})
+	s.answer("POST answer", func(w http.ResponseWriter, r *http.Request, _ heard) {
+		select { // the server takes no answer for now
+		case <-release:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	s.answer("POST tools/call", func(w http.ResponseWriter, _ *http.Request, m heard) {
+		for i := range 20 * maxReplies {
+			event(w, strings.Replace(pinged, "2,", fmt.Sprint(i, ","), 1))
+		}
+		event(w, `{"jsonrpc":"2.0","id":`+m.id+`,"result":{"content":[{"type":"text","text":"done"}]}}`)
+	})
+	h := newTestHost(t, config("box", stateful, s.front))
+	if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__run", ""); res.Text != "done" {
+		t.Errorf("%+v", res)
+	}
+	eventually(t, "answers", func() bool { return len(s.all("POST answer")) == maxReplies })
+	close(release)
+	if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__pure", ""); res.Text != "done" {
+		t.Errorf("%+v", res)
+	}
 }
