@@ -60,7 +60,7 @@ func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error
 		if body, err = io.ReadAll(io.LimitReader(resp.Body, maxMessage+1)); err != nil {
 			return err
 		}
-		switch {
+		switch body = flat(body); {
 		case len(body) > maxMessage:
 			odd = tooLarge
 		case !validJSON(body):

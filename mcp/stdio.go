@@ -204,7 +204,7 @@ func (c *stdioConn) readAll() {
 // messages decodes a line. Servers print other things on stdout too (a banner,
 // a log line, even one in JSON); these are dropped.
 func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
-	line = bytes.TrimSpace(line)
+	line = flat(bytes.TrimSpace(line))
 	if len(line) == 0 {
 		return nil
 	}

@@ -77,7 +77,7 @@ func (s *eventStream) event(ev sse.Event) error {
 		return nil
 	}
 	s.out = append(s.out, fields(ev.Raw)...)
-	if validJSON(ev.Data) {
+	if ev.Data = flat(ev.Data); validJSON(ev.Data) {
 		for _, msg := range messages(ev.Data) {
 			if passed := s.pass(msg); passed != nil {
 				s.send(passed)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -105,6 +106,12 @@ func (t *tool) in(dialect schema.Dialect, log *slog.Logger) converted {
 		return converted{f, work}
 	}))
 	return once.(func() converted)()
+}
+
+// cheap reports whether the schema can cost only little, whatever is in it: it is
+// small, and has no references.
+func (t *tool) cheap() bool {
+	return len(t.schema) < 2<<10 && !strings.Contains(t.schema, `ef"`) // $ref, $dynamicRef, $recursiveRef
 }
 
 // element is a function as an element of the request's tools.

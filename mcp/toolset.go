@@ -126,17 +126,20 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 			ts.unavailable = append(ts.unavailable, names[i])
 			continue
 		}
-		work := 0
-		for at, t := range q.wanted(cat) {
-			if work > maxWork {
-				conns[i].log.Warn("the schemas of this server are too much work; the rest of its tools is left out", "schema_dialect", q.Schema, "tools", at)
-				break
+		work, left := 0, 0
+		for _, t := range q.wanted(cat) {
+			if work > maxWork && !t.cheap() {
+				left++
+				continue
 			}
 			as := t.in(q.Schema, conns[i].log)
 			if work += as.work; as.function != nil {
 				origins = append(origins, t.origin(names[i]))
 				ts.entries = append(ts.entries, entry{tool: t, as: as.function, origin: t.origin(names[i]), conn: conns[i], place: i})
 			}
+		}
+		if left > 0 {
+			conns[i].log.Warn("the schemas of this server are too much work; the rest of the large ones is left out", "schema_dialect", q.Schema, "left_out", left)
 		}
 	}
 	slices.Sort(ts.unavailable)
