@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,8 +12,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/llm"
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/mcpserver"
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
 )
 
@@ -143,6 +147,96 @@ func TestElicitation(t *testing.T) {
 				got := shown(requests[len(requests)-1])
 				if !strings.HasPrefix(got, "user: Ask me.\nassistant: (everything__trigger-elicitation-request)\ntool: ") || !strings.Contains(got, result) || strings.Contains(got, "mcp_elicit") {
 					t.Errorf("the model saw\n%s", got)
+				}
+			})
+		}
+	})
+}
+
+// hotel is an MCP server with a tool that asks the guest's name: as revision 2026-07-28 has it, with a result that
+// requires input, or by a request of its own.
+func hotel(t *testing.T, stateless bool) string {
+	t.Helper()
+	server := mcp.NewServer(&mcp.Implementation{Name: "hotel", Version: "1"}, nil)
+	question := &mcp.ElicitParams{Message: "Your name?", RequestedSchema: map[string]any{
+		"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}, "required": []string{"name"},
+	}}
+	mcp.AddTool(server, &mcp.Tool{Name: "book"}, func(ctx context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		answer, ok := r.Params.InputResponses["guest"].(*mcp.ElicitResult)
+		switch {
+		case !ok && stateless:
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"guest": question}}, nil, nil
+		case !ok:
+			var err error
+			if answer, err = r.Session.Elicit(ctx, question); err != nil {
+				return nil, nil, err
+			}
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(answer.Action, " ", answer.Content["name"])}}}, nil, nil
+	})
+	listener := httptest.NewServer(mcpserver.HTTP(server, stateless, nil))
+	t.Cleanup(listener.Close)
+	t.Cleanup(listener.CloseClientConnections)
+	return listener.URL
+}
+
+// TestElicitationBesideTheClient asserts that a server may ask, in either revision, while the client is at a call of its
+// own: the client has that call first, and the question when it is back.
+func TestElicitationBesideTheClient(t *testing.T) {
+	on(t, current(), func(t *testing.T, v variant) {
+		for name, stateless := range map[string]bool{"2026-07-28": true, "2025-11-25": false} {
+			t.Run(name, func(t *testing.T) {
+				r := start(t, v, setup{config: fmt.Sprintf("servers: {hotel: {url: %q, optional: false, elicitation: true}}\nclients: {default: {elicitation: client}}\n", hotel(t, stateless))})
+				for _, stream := range []bool{true, false} {
+					r.LLM.Use(llm.Sequence(llm.Calls(llm.Call("c1", "hotel__book", "{}"), llm.Call("c2", "pay", "{}")), llm.Text("Booked.")))
+					messages := []any{map[string]any{"role": "user", "content": fmt.Sprintf("Book (%d)", asked.Add(1))}}
+					turn := func() (text string, calls []llm.ToolCall) {
+						body, err := json.Marshal(map[string]any{"model": "test-model", "stream": stream, "messages": messages,
+							"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "pay"}}}})
+						if err != nil {
+							t.Fatal(err)
+						}
+						got := post(t, r, string(body))
+						chunks, part := []string{got.body}, "message"
+						if stream {
+							chunks, part = strings.Split(got.body, "\ndata: "), "delta"
+						}
+						for _, c := range chunks {
+							said := gjson.Get(strings.TrimPrefix(c, "data: "), "choices.0."+part)
+							text += said.Get("content").String()
+							for _, call := range said.Get("tool_calls").Array() { // whole in one chunk, here
+								calls = append(calls, llm.Call(call.Get("id").String(), call.Get("function.name").String(), call.Get("function.arguments").String()))
+							}
+						}
+						if got.status != 200 {
+							t.Fatalf("status %d, body %s", got.status, got.body)
+						}
+						messages = append(messages, map[string]any{"role": "assistant", "content": text, "tool_calls": calls})
+						return text, calls
+					}
+					answerWith := func(calls []llm.ToolCall, content string) {
+						for _, c := range calls {
+							messages = append(messages, map[string]any{"role": "tool", "tool_call_id": c.ID, "content": content})
+						}
+					}
+					_, calls := turn()
+					if len(calls) != 1 || calls[0].Function.Name != "pay" {
+						t.Fatalf("stream %v: first came %v", stream, calls)
+					}
+					answerWith(calls, "paid")
+					_, calls = turn()
+					if len(calls) != 1 || calls[0].Function.Name != "mcp_elicit" || !strings.Contains(calls[0].Function.Arguments, `"server":"hotel","message":"Your name?"`) {
+						t.Fatalf("stream %v: then came %v", stream, calls)
+					}
+					answerWith(calls, `{"action":"accept","content":{"name":"Ann"}}`)
+					text, calls := turn()
+					if text != "Booked." || len(calls) != 0 {
+						t.Errorf("stream %v: at last came %q %v", stream, text, calls)
+					}
+					requests := r.LLM.Requests()
+					if got := shown(requests[len(requests)-1]); !strings.HasSuffix(got, "\nassistant: (hotel__book)(pay)\ntool: accept Ann\ntool: paid") {
+						t.Errorf("stream %v: the model saw\n%s", stream, got)
+					}
 				}
 			})
 		}
