@@ -51,6 +51,12 @@ func (a *app) answers(g *rig, completions ...string) {
 func (a *app) send(g *rig, more ...string) seen {
 	a.messages = append(a.messages, more...)
 	s := a.again(g)
+	a.messages = append(a.messages, s.message())
+	return s
+}
+
+// message is the answer as the application keeps it.
+func (s seen) message() string {
 	raw := fmt.Sprintf(`{"role":"assistant","content":%q`, s.text)
 	if len(s.calls) > 0 {
 		var all []string
@@ -59,8 +65,7 @@ func (a *app) send(g *rig, more ...string) seen {
 		}
 		raw += `,"tool_calls":[` + strings.Join(all, ",") + "]"
 	}
-	a.messages = append(a.messages, raw+"}")
-	return s
+	return raw + "}"
 }
 
 // again sends the conversation as it is, and keeps nothing.

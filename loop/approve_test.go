@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/tidwall/gjson"
 )
 
 // asking gives replicas whose mail needs the user's consent.
@@ -305,4 +306,30 @@ func TestMixedApprovalThatIsNotAskedFor(t *testing.T) {
 			t.Errorf("ran %v", got)
 		}
 	})
+}
+
+// A request that only answers goes on in the midst of a turn, so a tool_choice that
+// forces a call forces no other one. Other words begin a turn.
+func TestForcedChoiceAfterAPause(t *testing.T) {
+	forced := func(body string) string {
+		return strings.Replace(body, `{"model"`, `{"tool_choice":"required","model"`, 1)
+	}
+	for answer, want := range map[string]string{"yes": "auto", "no": "auto", "yes, but hurry": "required"} {
+		rigs, _, _ := asking(t, 1)
+		g, a := rigs[0], &app{}
+		a.answers(g, calls("mcp_mail__send", "{}"), says("Done."))
+		a.send(g, asks)
+		g.post(forced(chatOf(append(a.messages, user(answer))...)))
+		if got := gjson.Get(g.model.asked(2), "tool_choice").String(); got != want {
+			t.Errorf("%s: tool_choice is %s, want %s", answer, got, want)
+		}
+	}
+	rigs, _ := curious(t, 1, map[string][]string{"mcp_mail__send": {wantsSeat}})
+	g, a := rigs[0], &app{}
+	a.answers(g, calls("mcp_mail__send", "{}"), says("Done."))
+	_, ids := elicited(t, a.send(g, asks))
+	g.post(forced(chatOf(append(a.messages, replyTo(ids[0], `{"action":"decline"}`))...)))
+	if got := gjson.Get(g.model.asked(2), "tool_choice").String(); got != "auto" {
+		t.Errorf("after a server's question: %s", got)
+	}
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 )
 
@@ -41,9 +43,10 @@ type asked struct {
 }
 
 // TestApprovedCallsRunOnce has users asked about calls, alone and beside others, and
-// answer in every way, twice, at once, late, on whatever replica, while requests
-// fail and replicas lose the store. No call runs twice, or without a yes to a
-// question that was open; what the model sees is always a proper conversation.
+// by servers in the midst of calls, and answer in every way, twice, at once, late, on
+// whatever replica, while requests fail and replicas lose the store. No call runs
+// twice, or without a yes to a question that was open; what the model sees is always
+// a proper conversation.
 func TestApprovedCallsRunOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var failed any
@@ -82,15 +85,20 @@ func (w *askWalk) handler(memory *Memory) http.Handler {
 		w.mu.Lock()
 		w.ran[arguments]++
 		w.mu.Unlock()
+		told := ""
+		if name != "mcp_mail__send" { // these two have a question for the user
+			reply, err := AskerFrom(ctx).Elicit(ctx, "srv", json.RawMessage(`{"message":"Sure?"}`))
+			told = fmt.Sprintf(" %s %v", reply, err)
+		}
 		select {
 		case <-time.After(3 * time.Second):
-			return Result{Text: "result of " + arguments, Outcome: "ok"}
+			return Result{Text: "result of " + arguments + told, Outcome: "ok"}
 		case <-ctx.Done():
 			return Result{Text: "Error", Outcome: "cancelled"}
 		}
 	}}
 	client := newRig().client
-	client.HistoryMaxBytes = 0
+	client.HistoryMaxBytes, client.Elicit = 0, true
 	return New(Options{
 		Client:    func(*http.Request) (*Client, error) { return client, nil },
 		Tools:     func(context.Context, *Client, []string, *http.Request, []string) Tools { return tools },
@@ -152,7 +160,15 @@ func (w *askWalk) step() {
 		w.note(c, words)
 		c.messages = append(c.messages, user(words))
 	case strings.Contains(last, `"tool_calls"`):
-		c.messages = append(c.messages, booked)
+		for _, call := range gjson.Get(last, "tool_calls").Array() {
+			reply := rapid.SampledFrom([]string{"booked", `{"action":"accept"}`, `{"action":"decline"}`}).Draw(w.T, "reply")
+			if w.pick("no reply", 6) > 0 {
+				c.messages = append(c.messages, replyTo(call.Get("id").String(), reply))
+			}
+		}
+		if c.messages[len(c.messages)-1] == last {
+			c.messages = append(c.messages, thanks)
+		}
 	case strings.Contains(last, `"role":"assistant"`):
 		c.messages = append(c.messages, thanks)
 	}
@@ -161,11 +177,7 @@ func (w *askWalk) step() {
 		completion = w.calls()
 	}
 	if got := w.send(c, completion); got.status == http.StatusOK {
-		raw := fmt.Sprintf(`{"role":"assistant","content":%q}`, got.text)
-		if len(got.calls) > 0 {
-			raw = booking
-		}
-		c.messages = append(c.messages, raw)
+		c.messages = append(c.messages, got.message())
 		c.put = time.Time{}
 		if got.stop == StopApproval {
 			c.put, c.calls = time.Now(), nil
@@ -232,7 +244,7 @@ var callIDs = regexp.MustCompile(`\((c\d+) (\S+) (\{[^)]*\})\)`)
 
 func (w *askWalk) checkHistory(lines []string) {
 	for i, line := range lines {
-		if strings.Contains(line, "(question ") {
+		if strings.Contains(line, "(question ") || strings.Contains(line, ElicitFunction) {
 			w.wrong("the model saw a question:\n%s", strings.Join(lines, "\n"))
 		}
 		for n, call := range callIDs.FindAllStringSubmatch(line, -1) {

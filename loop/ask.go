@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/tidwall/gjson"
 )
 
 // Asker answers what an MCP server asks in the midst of a call. Params and results
@@ -32,12 +34,21 @@ type asker struct {
 	usage string // of what the server asked the model, raw
 }
 
-var errNoElicitation = errors.New("the user of this application cannot be asked")
+// maxQuestion bounds what a server asks the user, in bytes.
+const maxQuestion = 64 << 10
+
+var (
+	errNoElicitation = errors.New("the user of this application cannot be asked")
+	errOddQuestion   = errors.New("the question is too long, or not JSON")
+)
 
 // Elicit has the application ask the user.
 func (a *asker) Elicit(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
-	if !a.t.client.Elicit {
+	switch {
+	case !a.t.client.Elicit:
 		return nil, errNoElicitation
+	case len(params) > maxQuestion || !gjson.ValidBytes(params):
+		return nil, errOddQuestion
 	}
 	return a.put(ctx, server, params)
 }

@@ -253,6 +253,14 @@ func TestElicitationAfterABreak(t *testing.T) {
 
 // Where nobody can be asked the server hears so at once, and the turn goes on.
 func TestNobodyToAsk(t *testing.T) {
+	for _, params := range []string{"{", `{"message":"` + strings.Repeat("x", maxQuestion) + `"}`} {
+		rigs, _ := curious(t, 1, map[string][]string{"mcp_mail__send": {params}})
+		a := &app{}
+		a.answers(rigs[0], calls("mcp_mail__send", "{}"), says("Done."))
+		if a.send(rigs[0], asks); !strings.HasSuffix(rigs[0].history(), errOddQuestion.Error()) {
+			t.Errorf("the model saw %s", rigs[0].history())
+		}
+	}
 	for name, edit := range map[string]func(*rig, *brittle){
 		"the application takes no questions": func(g *rig, _ *brittle) { g.client.Elicit = false },
 		"the store is away":                  func(_ *rig, way *brittle) { way.away.Store(true) },

@@ -27,6 +27,10 @@ func (a *asker) Sample(ctx context.Context, _ string, params json.RawMessage) (j
 	if err != nil {
 		return nil, err
 	}
+	body := a.t.req.Aside(aside, chat.Dialects[a.t.client.Dialect])
+	if int64(len(body)) > a.t.h.MaxRequestBytes {
+		return nil, errors.New("the request is too large")
+	}
 	if a.t.sampled.Add(1) > int64(budget.MaxRequests) {
 		return nil, errSampled
 	}
@@ -35,7 +39,7 @@ func (a *asker) Sample(ctx context.Context, _ string, params json.RawMessage) (j
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	said, err := a.t.ask(ctx, a.t.req.Aside(aside, chat.Dialects[a.t.client.Dialect]))
+	said, err := a.t.ask(ctx, body)
 	if err != nil {
 		return nil, err
 	}

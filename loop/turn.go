@@ -53,6 +53,7 @@ type turn struct {
 
 	sampled atomic.Int64 // requests of servers to the model
 	shown   int          // bytes of images that the model gets
+	midway  bool         // the request only goes on from a pause: its first segment is none of a new turn
 
 	calls context.Context // of the MCP calls
 	untie func() bool     // lets them go on when the turn has ended
@@ -147,7 +148,7 @@ func (t *turn) loop(ctx context.Context) error {
 		switch {
 		case last && len(edit.Tools) > 0:
 			edit.Choice = chat.NoCalls
-		case round > 1:
+		case round > 1 || t.midway:
 			edit.Choice = chat.FreeChoice
 		}
 		edit.Append = t.added

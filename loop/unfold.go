@@ -145,6 +145,9 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 // answers that say nothing but what became of the calls, and the application's
 // answers to the questions of servers.
 func (t *turn) leaveOut(k *recalled) {
+	if n := k.ends(); t.conv.brings(n) && slices.ContainsFunc(t.conv.messages[n].CallIDs, isQuestion) {
+		t.midway = true
+	}
 	for _, at := range k.more {
 		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1})
 		for i, m := range t.conv.results(at) {
@@ -169,5 +172,6 @@ func (t *turn) leaveOut(k *recalled) {
 	}
 	if said.bare && slices.Equal(places, k.decision.approved) {
 		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1})
+		t.midway = t.midway || at == len(t.conv.messages)-1
 	}
 }
