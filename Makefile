@@ -22,7 +22,7 @@ build: ## build bin/mcp-via-llm
 	$(GO) build -o $(BINARY) ./cmd/mcp-via-llm
 
 .PHONY: tools tools-demo
-tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs, Redis
+tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs, Redis, a collector, Jaeger, Prometheus
 	@e2e/tools.sh test
 tools-demo: ## install what the demo runs: one Envoy
 	@e2e/tools.sh demo

@@ -122,6 +122,44 @@ python_parts() {
 	printf '%s\n' "$want" >"$tools/py/installed"
 }
 
+# A collector and a backend for traces, built from Go modules that the service itself does not have.
+telemetry_parts() {
+	local source=$root/e2e/telemetry/parts dir=$tools/telemetry want
+	want=$(cat "$source/go.mod" "$source/go.sum" "$source/collector/main.go" | sha256sum)
+	[ "$(cat "$dir/built" 2>/dev/null)" = "$want" ] && return
+	say "OpenTelemetry Collector and Jaeger, from source: some minutes"
+	mkdir -p "$dir/bin"
+	(cd "$source" && GOFLAGS=-mod=readonly go build -trimpath -ldflags=-s -o "$dir/bin/" ./collector github.com/jaegertracing/jaeger/cmd/jaeger >&2) ||
+		die "the collector and Jaeger could not be built; see the message above."
+	printf '%s\n' "$want" >"$dir/built"
+}
+
+# Prometheus with promtool: those of the system, else out of Debian's package, which needs no root when it is only unpacked.
+prometheus_parts() {
+	local dir=$tools/telemetry name
+	for name in prometheus promtool; do
+		[ -x "$dir/bin/$name" ] && continue
+		mkdir -p "$dir/bin"
+		if type -P "$name" >/dev/null; then
+			ln -sf "$(type -P "$name")" "$dir/bin/$name"
+			continue
+		fi
+		[ -x "$dir/debian/usr/bin/$name" ] || unpack prometheus "$dir/debian"
+		ln -sf "../debian/usr/bin/$name" "$dir/bin/$name"
+	done
+}
+
+unpack() { # unpack PACKAGE DIR
+	need apt-get "Install Prometheus with promtool."
+	say "Debian package $1"
+	local apt=$2.apt
+	mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$2"
+	local own=(-qq -o "Dir::State=$apt/state" -o Dir::State::status=/var/lib/dpkg/status -o "Dir::Cache=$apt/cache" -o "APT::Sandbox::User=$(id -un)")
+	(cd "$apt" && apt-get "${own[@]}" update >&2 && apt-get "${own[@]}" download "$1" >&2 && dpkg-deb -x "$1"_*.deb "$2") ||
+		die "the package $1 could not be fetched; install it by hand, with promtool."
+	rm -rf "$apt"
+}
+
 case ${1:-test} in
 demo)
 	prepare
@@ -134,6 +172,8 @@ test)
 	conformance
 	python_parts
 	reference_servers
+	prometheus_parts
+	telemetry_parts
 	# Not with the lock's descriptor: the package may start a server, which would hold it.
 	"$root/sessions/redisrig/install.sh" 9>&- || die "no Redis server for the tests; see the message above."
 	;;

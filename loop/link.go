@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -66,9 +67,10 @@ func (o *openSpan) in(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, o.Span)
 }
 
-// mixedTurn is the link from a hidden call to the turn in which the model made it.
+// mixedTurn is the link from a hidden call to where the model made it: the segment,
+// or on another replica the turn.
 func (r *record) mixedTurn() []trace.Link {
-	if link, ok := linkTo(r.span, linkMixedTurn); ok {
+	if link, ok := linkTo(cmp.Or(r.segment, r.span), linkMixedTurn); ok {
 		return []trace.Link{link}
 	}
 	return nil

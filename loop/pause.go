@@ -46,7 +46,7 @@ func (t *turn) asks(reply *chat.Reply) map[int]bool {
 
 // hold makes the record of a turn whose last reply has calls that outlive it.
 func (t *turn) hold(reply *chat.Reply, asks map[int]bool) *held {
-	r := &record{before: t.keepable(), message: []byte(reply.Message), results: map[int]Result{}, span: at(t.r.Context())}
+	r := &record{before: t.keepable(), message: []byte(reply.Message), results: map[int]Result{}, span: at(t.r.Context()), segment: t.segmentSpan}
 	for i, c := range reply.Calls {
 		call := heldCall{id: c.ID, name: c.Name, arguments: c.Arguments, hidden: t.hidden(c.Name)}
 		if call.hidden {

@@ -19,6 +19,7 @@ type record struct {
 	attempt string         // tells the results of this turn from those of its twin, if two had the same words
 	buried  bool           // the results have expired
 	span    string         // of the mixed turn, as at gives it
+	segment string         // the same of its last segment; not stored
 
 	about     string        // anchor/attempt of the record whose calls the visible message asks about; such a one stands for nothing itself
 	openUntil time.Time     // when the visible message, a question to the user, takes no answer any more; zero if it is none

@@ -26,17 +26,18 @@ type turn struct {
 	tools   Tools
 	servers []string // whose tools the request could have
 
-	start   time.Time
-	span    trace.Span
-	places  chan struct{} // taken by the calls that run; nil: no limit
-	rec     *Ledger
-	acted   bool          // an MCP call ran that may have changed something, and no journal knows
-	asked   bool          // the provider was sent a request
-	status  int           // of the provider's first answer, if that was not streamed
-	text    string        // that the client has seen, of all segments
-	sent    time.Time     // when the current segment's request went out
-	lag     time.Duration // from then to the first byte of its answer
-	failure string        // a word for why the turn failed
+	start       time.Time
+	span        trace.Span
+	segmentSpan string        // the latest, as at gives it
+	places      chan struct{} // taken by the calls that run; nil: no limit
+	rec         *Ledger
+	acted       bool          // an MCP call ran that may have changed something, and no journal knows
+	asked       bool          // the provider was sent a request
+	status      int           // of the provider's first answer, if that was not streamed
+	text        string        // that the client has seen, of all segments
+	sent        time.Time     // when the current segment's request went out
+	lag         time.Duration // from then to the first byte of its answer
+	failure     string        // a word for why the turn failed
 
 	session  *session
 	conv     *conversation

@@ -32,6 +32,7 @@ type Answer struct {
 	Calls  []ToolCall
 	Finish string        // finish_reason; "" is "tool_calls" with calls and "stop" without
 	Prompt int           // usage.prompt_tokens
+	Cached int           // of these, what came from the prompt cache; 0 is not told
 	Output int           // usage.completion_tokens
 	Pace   time.Duration // before each streamed chunk
 }
@@ -67,9 +68,21 @@ type usage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
 	TotalTokens      int `json:"total_tokens"`
+
+	PromptDetails *promptDetails `json:"prompt_tokens_details,omitempty"`
 }
 
-func (a Answer) usage() usage { return usage{a.Prompt, a.Output, a.Prompt + a.Output} }
+type promptDetails struct {
+	CachedTokens int `json:"cached_tokens"`
+}
+
+func (a Answer) usage() usage {
+	u := usage{PromptTokens: a.Prompt, CompletionTokens: a.Output, TotalTokens: a.Prompt + a.Output}
+	if a.Cached > 0 {
+		u.PromptDetails = &promptDetails{a.Cached}
+	}
+	return u
+}
 
 // object is the whole answer or a chunk, with the members in the order in which the API sends them.
 type object struct {

@@ -42,7 +42,7 @@ func (p *Replica) Start(ctx context.Context) error {
 }
 
 func (p *Replica) launch() (err error) {
-	p.Process, err = StartProcess(p.name, nil, p.rig.options.Service, "serve", "--config", p.ConfigFile)
+	p.Process, err = StartProcess(p.name, p.rig.options.Env, p.rig.options.Service, "serve", "--config", p.ConfigFile)
 	return err
 }
 

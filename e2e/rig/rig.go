@@ -25,9 +25,10 @@ type Options struct {
 	Mode    string // override or static; empty: what suits the version
 	Dir     string // where the configuration files go; the caller removes it
 
-	Config   string // YAML of the service without listen and envoy: servers, clients, limits
-	Replicas int    // services behind the one Envoy, taken in turn; less than 2: one
-	FailOpen bool   // requests go on while the service is down
+	Config   string   // YAML of the service without listen and envoy: servers, clients, limits
+	Replicas int      // services behind the one Envoy, taken in turn; less than 2: one
+	Env      []string // of the services, beside the test's own
+	FailOpen bool     // requests go on while the service is down
 
 	Brain   llm.Brain // the scripted LLM; nil if BaseURL is set
 	BaseURL string    // another LLM's base URL

@@ -94,3 +94,8 @@ func (t *Tools) Conformance() (node, suite string) {
 	dir := filepath.Join(t.root, ".tools", "conformance")
 	return filepath.Join(dir, "node"), filepath.Join(dir, "node_modules", "@modelcontextprotocol", "conformance")
 }
+
+// Part is the path of one of the programs of the tests of telemetry: collector, jaeger, prometheus or promtool.
+func (t *Tools) Part(name string) string {
+	return filepath.Join(t.root, ".tools", "telemetry", "bin", name)
+}
