@@ -33,13 +33,18 @@ type Client struct {
 	LoopTimeout time.Duration `yaml:"loop_timeout"`
 	// SessionTTL is how long hidden history lives after its last use. Default 60m.
 	SessionTTL time.Duration `yaml:"session_ttl"`
-	// Resources offers MCP resources as tools. Default true.
+	// Resources offers MCP resources, and templates of resources, as functions that
+	// read them. Default true.
 	Resources bool `yaml:"resources"`
-	// Prompts offers MCP prompts, as system messages or as tools. Default true.
+	// Prompts offers MCP prompts: those without arguments as instructions in the
+	// leading system message, the others as functions. Default true.
 	Prompts bool `yaml:"prompts"`
 	// MaxParallelCalls limits the MCP calls of a turn that run at once. Default 16.
 	MaxParallelCalls int `yaml:"max_parallel_calls"`
-	// MaxTools limits the injected tools. Default 128, OpenAI's own limit.
+	// MaxTools limits the functions of a request, the client's own included, which
+	// are never left out. Resources and prompts that there is no room for, and then
+	// tools of the servers that are named last, are found with mcp_search_tools and
+	// called with mcp_call_tool. Default 128, OpenAI's own limit.
 	MaxTools int `yaml:"max_tools"`
 	// HistoryMaxBytes limits the hidden history of a conversation, in bytes.
 	// Default 262144.

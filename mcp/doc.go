@@ -1,6 +1,7 @@
 // Package mcp is an MCP host: it keeps connections to the configured MCP
-// servers, knows which tools they offer now, presents these as functions of the
-// chat-completions API, and runs the calls that a model makes of them.
+// servers, knows which tools, resources and prompts they offer now, presents these
+// as functions of the chat-completions API and as instructions, and runs the calls
+// that a model makes of them.
 //
 // A tour, bottom-up:
 //
@@ -15,12 +16,16 @@
 //     answers what the server asks during it.
 //   - session is one MCP session: connect, list, call, close. It is never
 //     shared between credentials.
-//   - conn supervises one connection: it connects with back-off, lists again on
-//     tools/list_changed, checks on suspicion, and publishes an immutable state.
+//   - tool is what a server offers, of whatever kind, as a function; catalog is all
+//     of it, immutable. walk reads a list page by page.
+//   - conn supervises one connection: it connects with back-off, checks on suspicion,
+//     and publishes an immutable state. Its keeper lists again what changed: tools
+//     itself, since that shows whether the server is alive, other lists beside.
 //   - [Host] owns the conns: one for each server, and one more for each set of
 //     forwarded header values.
 //   - [Toolset] is the catalog of some servers under injected names; [Binding]
-//     fits it to one request and routes calls.
+//     fits it to one request and its limits, and routes calls. budget is how a model
+//     reaches what there is no room for, searchIndex how it finds it.
 //
 // What is deliberately not offered: sampling, elicitation and roots to a server
 // for which they are not turned on (one that asks is refused), and resending a call

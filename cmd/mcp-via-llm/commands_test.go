@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -82,5 +83,42 @@ func TestTools(t *testing.T) {
 	}
 	if !strings.Contains(stderr, `server "gone" is not available: `) || !strings.Contains(stderr, "/nonexistent/server") {
 		t.Errorf("stderr: %s", stderr)
+	}
+}
+
+// The command lists every kind of thing, and what there is no room for.
+func TestToolsOfEveryKind(t *testing.T) {
+	path := writeConfig(t, fmt.Sprintf("servers:\n  box: {command: [%q], env: {%s: library}}\nclients:\n  default: {}\n  plain: {resources: false, prompts: false}\n  few: {max_tools: 4}\n", os.Args[0], asServer))
+	for client, want := range map[string]string{
+		"default": "box__add tool,box__wait tool,mcp_prompt__box__review prompt,mcp_resource__box__notes resource,mcp_resource__box__row resource_template,mcp_prompt__box__style system_prompt",
+		"plain":   "box__add tool,box__wait tool",
+		"few": "box__add tool,box__wait tool,mcp_search_tools tool,mcp_call_tool tool,mcp_prompt__box__style system_prompt," +
+			"-mcp_prompt__box__review prompt,-mcp_resource__box__notes resource,-mcp_resource__box__row resource_template",
+	} {
+		code, stdout, stderr := command(t, "tools", "--config", path, "--client", client, "--output", "json")
+		var all []admin.Offer
+		if err := json.Unmarshal([]byte(stdout), &all); err != nil || code != 0 {
+			t.Fatalf("%v: %s%s", err, stdout, stderr)
+		}
+		var got []string
+		for _, tool := range all {
+			line := tool.Name + " " + tool.Kind
+			if tool.LeftOut {
+				line = "-" + line
+			}
+			if tool.LeftOut != (tool.Tokens == 0) {
+				t.Errorf("%+v", tool)
+			}
+			got = append(got, line)
+		}
+		if strings.Join(got, ",") != want {
+			t.Errorf("%s: %q", client, got)
+		}
+	}
+	_, stdout, _ := command(t, "tools", "--config", path, "--client", "few")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != 11 || strings.Join(strings.Fields(lines[3]), " ")[:24] != "mcp_search_tools - tool " || !strings.HasPrefix(lines[9], "total of 5 ") ||
+		strings.Join(strings.Fields(lines[10]), " ") != "left out of 3 max_tools" || !strings.HasSuffix(lines[8], "left out") {
+		t.Errorf("%s", stdout)
 	}
 }

@@ -50,9 +50,27 @@ func TestMain(m *testing.M) {
 }
 
 func serveTools() {
-	if err := toolServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+	server := toolServer()
+	if os.Getenv(asServer) == "library" {
+		addLibrary(server)
+	}
+	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)
 	}
+}
+
+// addLibrary has a server offer a resource, a template and two prompts.
+func addLibrary(server *mcp.Server) {
+	read := func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: "text"}}}, nil
+	}
+	get := func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "Say please."}}}}, nil
+	}
+	server.AddResource(&mcp.Resource{Name: "notes", URI: "box://notes"}, read)
+	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "row", URITemplate: "box://{id}"}, read)
+	server.AddPrompt(&mcp.Prompt{Name: "style"}, get)
+	server.AddPrompt(&mcp.Prompt{Name: "review", Arguments: []*mcp.PromptArgument{{Name: "code"}}}, get)
 }
 
 // toolServer offers "add", and "wait", which runs until the file named in its
