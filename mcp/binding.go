@@ -43,7 +43,7 @@ type Image struct {
 }
 
 // maxBindings bounds the bindings that a toolset keeps.
-const maxBindings = 64
+const maxBindings = 8
 
 // Bind fits the toolset to a request whose client has functions with the names
 // taken. The client's functions always keep their names and their place.

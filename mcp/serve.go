@@ -10,11 +10,12 @@ import (
 const (
 	// debounce gathers the notifications of one change.
 	debounce = 100 * time.Millisecond
-	// quietFirst and quietLimit bound the pause after a refresh that found
-	// nothing new: a server that notifies at every listing would otherwise keep
-	// the two going for ever.
-	quietFirst = 250 * time.Millisecond
-	quietLimit = 30 * time.Second
+	// quietFirst and quietLimit bound the pause after a refresh. It doubles when
+	// nothing was new, and when there were more than freeChanges in a row: a server
+	// that notifies at every listing would otherwise keep the two going for ever.
+	quietFirst  = 250 * time.Millisecond
+	quietLimit  = 30 * time.Second
+	freeChanges = 8
 	// recheck is the pause before a second look at a server that gave no proper
 	// answer to the first.
 	recheck = time.Second
@@ -31,18 +32,18 @@ func (c *conn) serve(s *session, cat *catalog, whole chan struct{}) (*catalog, e
 	var end context.CancelFunc
 	k.ctx, end = context.WithCancel(c.ctx)
 	defer end()
-	listed := sync.OnceFunc(func() {
+	over := sync.OnceFunc(func() {
 		if !isClosed(whole) {
 			close(whole)
 		}
 	})
-	defer listed()
+	defer over()
 	k.begin()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		if k.first == 0 {
-			listed()
+			over()
 		}
 		timer.Reset(time.Until(k.due()))
 		select {
@@ -89,6 +90,7 @@ type freshness struct {
 	known     bool          // it was listed before
 	refreshed time.Time     // end of the last refresh
 	quiet     time.Duration // least pause before the next that a notification asks for
+	changes   int           // that were announced since a refresh for another reason
 	complaint string        // what is in the log about it
 }
 
@@ -213,17 +215,25 @@ func (k *keeper) take(l listed) {
 
 // replace publishes a catalog with another list, if it differs.
 func (k *keeper) replace(l list, cat *catalog, announced bool) {
-	f := &k.lists[l]
+	k.lists[l].rest(announced, cat != k.catalog)
+	if cat == k.catalog {
+		return
+	}
+	k.conn.log.Info("mcp "+l.String()+" changed", l.String(), len(cat.lists[l]))
+	k.catalog = cat
+	k.conn.publish(state{phase: phaseConnected, session: k.session, catalog: cat, whole: k.whole})
+}
+
+// rest decides how long to pause after a refresh.
+func (f *freshness) rest(announced, changed bool) {
 	switch {
-	case cat != k.catalog:
+	case !announced:
+		f.changes, f.quiet = 0, quietFirst
+	case changed && f.changes < freeChanges:
+		f.changes++
 		f.quiet = quietFirst
-		k.conn.log.Info("mcp "+l.String()+" changed", l.String(), len(cat.lists[l]))
-		k.catalog = cat
-		k.conn.publish(state{phase: phaseConnected, session: k.session, catalog: cat, whole: k.whole})
-	case announced:
-		f.quiet = min(2*f.quiet, quietLimit)
 	default:
-		f.quiet = quietFirst
+		f.quiet = min(2*f.quiet, quietLimit)
 	}
 }
 
