@@ -10,8 +10,8 @@ BINARY := bin/mcp-via-llm
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/.tools/home
 endif
-E2E := ./e2e ./e2e/sessions ./e2e/servers
-UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$' -e '/e2e/kind$$')
+E2E := ./e2e ./e2e/sessions ./e2e/servers ./e2e/monitoring
+UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$' -e '/e2e/monitoring$$' -e '/e2e/kind$$')
 
 .PHONY: help
 help: ## list the targets

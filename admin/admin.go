@@ -193,7 +193,7 @@ func (s *Source) turn(r *http.Request) page {
 	if err != nil || !ok {
 		return missing("There is no such turn here. The last " + strconv.Itoa(keptTurns) + " that have ended are kept, until the service restarts.")
 	}
-	return page{template: "turn.html", title: "Turn " + text, lives: t.Running || t.background() > 0, json: t, view: newWaterfall(t)}
+	return page{template: "turn.html", title: "Turn " + text, lives: t.Running || t.Behind() > 0, json: t, view: newWaterfall(t)}
 }
 
 type catalogView struct {

@@ -153,7 +153,7 @@ func TestOverview(t *testing.T) {
 	doc := parse(t, browse(source(mixed, running), "/debug/"))
 	want := []string{
 		"Turn 2 3 days ago batch gpt-y running 1 min 0 s 1 0",
-		"Turn 1 3 days ago default gpt-x client_tool_calls 4.00 s 2 3",
+		"Turn 1 3 days ago default gpt-x client_tool_calls + 1 call in the background 4.00 s 2 3",
 		"docs connected 3 days ago 2025-11-25 stdio 12 0 0 3 days ago 0 it was away ( 3 days ago )",
 		"mail unavailable 3 days ago unknown 0 0 0 never 0 connection refused",
 		"batch openai 2 1 500 1 mail", "default openai 2 1 500 1 mail",
@@ -182,7 +182,7 @@ func TestWaterfall(t *testing.T) {
 	want := []struct{ text, bars string }{
 		{"Waits for calls of an earlier turn <1 ms 10 ms", "waits 0.00%+0.10%"},
 		{`Segment 1 <1 ms 1.00 s status 200 , headers after 200 ms , first byte after 300 ms , finish "tool_calls" , 2 tool calls , ` +
-			"1 234 tokens in, 1 000 from the cache, 56 out" + ` , model "gpt-x-2" , request 4.3 kB`, "model-waits 0.00%+3.00% model 3.00%+7.00%"},
+			"1 234 tokens in, 56 out , 1 000 read from the prompt cache" + ` , model "gpt-x-2" , request 4.3 kB`, "model-waits 0.00%+3.00% model 3.00%+7.00%"},
 		{"call docs__find 1.00 s 2.00 s ok , result 2.0 kB", "call 10.00%+20.00%"},
 		{"call docs__read 1.50 s 1.00 s waited 500 ms for its turn , timeout , result 0 B", "waits 10.00%+5.00% failed 15.00%+10.00%"},
 		{`Segment 2 3.00 s 1.00 s status 200 , headers after 100 ms , finish "tool_calls" , 2 tool calls , request 0 B`, "model-waits 30.00%+1.00% model 31.00%+9.00%"},

@@ -11,7 +11,7 @@ import (
 )
 
 var functions = template.FuncMap{
-	"list": list, "turnsAt": turnsAt, "serversAt": serversAt, "share": share,
+	"count": count, "list": list, "turnsAt": turnsAt, "serversAt": serversAt, "share": share,
 	"took": took, "ago": ago, "stamp": stamp, "bytes": size, "short": short, "mini": mini, "thousands": thousands[int],
 }
 
@@ -59,7 +59,14 @@ func ago(now, t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	return took(max(0, now.Sub(t)).Truncate(time.Second)) + " ago"
+	d := now.Sub(t)
+	switch {
+	case d < time.Second:
+		return "just now"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s ago"
+	}
+	return took(d) + " ago"
 }
 
 // stamp writes a moment for machines (HTML, time element).
@@ -82,6 +89,14 @@ func thousands[N int | int64](n N) string {
 		s = s[:i] + "\u202f" + s[i:]
 	}
 	return s
+}
+
+// count writes a number of things; one of them is without the s.
+func count(n int, things string) string {
+	if n == 1 {
+		things = strings.TrimSuffix(things, "s")
+	}
+	return strconv.Itoa(n) + " " + things
 }
 
 // short cuts a text of somebody else's, at a character's end.

@@ -99,8 +99,8 @@ func (e entry) turn() Turn {
 	return Turn{e.number, report.StopReason == "", report}
 }
 
-// background counts the calls that still run though the turn has ended.
-func (t Turn) background() (n int) {
+// Behind counts the calls that still run though the turn has ended.
+func (t Turn) Behind() (n int) {
 	for _, c := range t.Calls {
 		if c.Running && !t.Running {
 			n++

@@ -114,10 +114,13 @@ func segmentRow(all scale, number int, s loop.SegmentReport) row {
 		fact("finish %q", short(40, s.Finish))
 	}
 	if s.Tools > 0 {
-		fact("%d tool calls", s.Tools)
+		fact("%s", count(s.Tools, "tool calls"))
 	}
 	if s.Tokens.Input+s.Tokens.Output > 0 {
-		fact("%s tokens in, %s from the cache, %s out", thousands(s.Tokens.Input), thousands(s.Tokens.CacheRead), thousands(s.Tokens.Output))
+		fact("%s tokens in, %s out", thousands(s.Tokens.Input), thousands(s.Tokens.Output))
+	}
+	if s.Tokens.CacheRead > 0 {
+		fact("%s read from the prompt cache", thousands(s.Tokens.CacheRead))
 	}
 	if s.Model != "" {
 		fact("model %q", short(80, s.Model))
@@ -129,6 +132,9 @@ func segmentRow(all scale, number int, s loop.SegmentReport) row {
 	return r
 }
 
+// worthTelling is how long a call waits before its waiting is drawn.
+const worthTelling = 5 * time.Millisecond
+
 func callRow(all scale, c loop.CallReport) row {
 	r := row{Kind: "call", Name: c.Name, Inner: c.Segment > 0, Offset: c.Offset, Took: c.Duration, Running: c.Running,
 		Failed: c.Outcome != "" && c.Outcome != "ok"}
@@ -136,7 +142,7 @@ func callRow(all scale, c loop.CallReport) row {
 	if c.Background {
 		r.Kind, class = "background call", "background"
 	}
-	if c.Waited >= time.Millisecond {
+	if c.Waited >= worthTelling {
 		r.Bars = append(r.Bars, all.bar("waits", c.Offset-c.Waited, c.Waited))
 		r.Facts = append(r.Facts, "waited "+took(c.Waited)+" for its turn")
 	}

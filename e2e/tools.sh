@@ -160,6 +160,48 @@ unpack() { # unpack PACKAGE DIR
 	rm -rf "$apt"
 }
 
+# A headless Chromium with what drives it, and axe-core. The package has the browser for x86-64, and the libraries and fonts
+# that a bare machine lacks; elsewhere the system's browser will do.
+browser() {
+	local dir=$tools/browser want="chromium@$CHROMIUM_PACKAGE_VERSION puppeteer-core@$PUPPETEER_VERSION axe-core@$AXE_VERSION"
+	[ "$(cat "$dir/installed" 2>/dev/null)" = "$want" ] && return
+	need node "Install Node.js 20 or newer with npm."
+	need npm "Install npm (it comes with Node.js)."
+	say "npm: headless Chromium $CHROMIUM_PACKAGE_VERSION, puppeteer-core, axe-core"
+	rm -rf "$dir"
+	mkdir -p "$dir/unpacked"
+	printf '{"private":true}\n' >"$dir/package.json"
+	(cd "$dir" && npm install --silent --no-package-lock --ignore-scripts "@sparticuz/chromium@$CHROMIUM_PACKAGE_VERSION" \
+		"puppeteer-core@$PUPPETEER_VERSION" "axe-core@$AXE_VERSION" >&2) || die "npm install failed; see the message above."
+	unpack_browser "$dir" || system_browser "$dir" ||
+		die "no Chromium runs on this machine, and the tests of the admin page need one. Install it (Debian: apt-get install chromium), or say CHROMIUM=/path/to/it."
+	printf '%s\n' "$want" >"$dir/installed"
+}
+
+unpack_browser() { # unpack_browser DIR
+	local fonts='export FONTCONFIG_PATH="$here/unpacked/fonts"' chromium='"$here/unpacked/chromium"'
+	# The variable makes the package unpack its libraries too, which it otherwise does on Amazon Linux alone.
+	(cd "$1" && TMPDIR=$1/unpacked AWS_LAMBDA_JS_RUNTIME=nodejs20.x node --input-type=module \
+		-e 'import chromium from "@sparticuz/chromium"; await chromium.executablePath()' >&2) || return 1
+	sed -i.old -e 's|<dir>/tmp/fonts<|<dir prefix="relative">fonts<|' -e 's|<cachedir>[^<]*<|<cachedir prefix="xdg">fontconfig<|' "$1/unpacked/fonts/fonts.conf"
+	start_by "$1" "$chromium" "$fonts" ||
+		start_by "$1" "$chromium" "$fonts"' LD_LIBRARY_PATH="$here/unpacked/al2023/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
+}
+
+system_browser() { # system_browser DIR
+	local name
+	for name in "${CHROMIUM:-}" chromium chromium-browser google-chrome chromium-headless-shell; do
+		[ -n "$name" ] && command -v "$name" >/dev/null && start_by "$1" "\"$(command -v "$name")\"" && return
+	done
+	return 1
+}
+
+start_by() { # start_by DIR PROGRAM [SETTING]: makes DIR/chromium, and says whether that runs
+	printf '#!/bin/sh\nhere=$(cd "$(dirname "$0")" && pwd)\n%s\nexec %s "$@"\n' "${3:-}" "$2" >"$1/chromium"
+	chmod 755 "$1/chromium"
+	"$1/chromium" --version >/dev/null 2>&1
+}
+
 case ${1:-test} in
 demo)
 	prepare
@@ -174,6 +216,7 @@ test)
 	reference_servers
 	prometheus_parts
 	telemetry_parts
+	browser
 	# Not with the lock's descriptor: the package may start a server, which would hold it.
 	"$root/sessions/redisrig/install.sh" 9>&- || die "no Redis server for the tests; see the message above."
 	;;

@@ -140,6 +140,7 @@ func (t *turn) readStream(resp *http.Response) (*chat.Reply, error) {
 func (t *turn) begin(resp *http.Response) error {
 	if t.lag == 0 {
 		t.lag = time.Since(t.sent)
+		t.rec.note(func(r *Report) { r.Segments[len(r.Segments)-1].Chunk = t.lag })
 	}
 	t.answer.open(resp.Header)
 	return t.showQueued()

@@ -89,6 +89,12 @@ func (t *Tools) NodeServer(name string, arguments ...string) []string {
 	return append([]string{"node", script}, arguments...)
 }
 
+// Browser is a headless Chromium, and the folder with the modules that drive it.
+func (t *Tools) Browser() (chromium, modules string) {
+	dir := filepath.Join(t.root, ".tools", "browser")
+	return filepath.Join(dir, "chromium"), filepath.Join(dir, "node_modules")
+}
+
 // Conformance is the MCP conformance suite: the Node.js that runs it, and its folder.
 func (t *Tools) Conformance() (node, suite string) {
 	dir := filepath.Join(t.root, ".tools", "conformance")

@@ -1,0 +1,5 @@
+//go:build !race
+
+package monitoring_test
+
+var raceFlags []string
