@@ -153,7 +153,7 @@ func declined(reason string) json.RawMessage {
 // asksForInput reports whether a result is no result yet (2026-07-28: resultType
 // input_required).
 func asksForInput(raw []byte) bool {
-	result := gjson.ParseBytes(raw)
+	result := parse(raw)
 	return result.Get("resultType").String() == "input_required" || result.Get("inputRequests").Exists()
 }
 
@@ -168,7 +168,7 @@ func (r inputResponse) MarshalJSON() ([]byte, error) { return r.raw, nil }
 // giveInput answers what a server needs to go on with a request. If something is
 // not answered the request ends, and the model is told why.
 func (s *session) giveInput(run *running, raw []byte) (answers, error) {
-	result := gjson.ParseBytes(raw)
+	result := parse(raw)
 	given := answers{state: result.Get("requestState").String(), responses: sdk.InputResponseMap{}}
 	requests := result.Get("inputRequests")
 	failed := func(text string) (answers, error) {

@@ -57,7 +57,7 @@ func (cp *capture) take(msg gjson.Result) []byte {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	if result := msg.Get("result"); result.Exists() {
-		cp.result = []byte(result.Raw)
+		cp.result = bytesOf(result.Raw)
 		if cp.run != nil {
 			return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, cp.id)
 		}

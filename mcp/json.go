@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
@@ -73,3 +74,12 @@ func depth(data []byte) (deepest int) {
 	}
 	return deepest
 }
+
+// parse is gjson.ParseBytes without its copy: data must not change any more. A
+// result of many megabytes is held once, not once for each look at it.
+func parse(data []byte) gjson.Result {
+	return gjson.Parse(unsafe.String(unsafe.SliceData(data), len(data)))
+}
+
+// bytesOf gives the bytes of a string, which must not be changed.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

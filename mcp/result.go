@@ -29,7 +29,7 @@ func (t *tool) read(c *content, raw []byte) (isError bool) {
 // comes from content; from structuredContent only if content has nothing usable,
 // never from both.
 func (c *content) read(raw []byte) (isError bool) {
-	result := gjson.ParseBytes(raw)
+	result := parse(raw)
 	for _, block := range result.Get("content").Array() {
 		if part := c.block(block); strings.TrimSpace(part) != "" {
 			c.parts = append(c.parts, part)

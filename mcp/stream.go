@@ -78,7 +78,7 @@ func (s *eventStream) event(ev sse.Event) error {
 	}
 	s.out = append(s.out, fields(ev.Raw)...)
 	if ev.Data = flat(ev.Data); validJSON(ev.Data) {
-		for _, msg := range messages(ev.Data) {
+		for _, msg := range messages(bytes.Clone(ev.Data)) { // the decoder takes its own back
 			if passed := s.pass(msg); passed != nil {
 				s.send(passed)
 			}
@@ -111,9 +111,10 @@ func fields(raw []byte) []byte {
 	return kept
 }
 
-// messages are those of a batch, which 2025-03-26 allows, or the one there is.
+// messages are those of a batch, which 2025-03-26 allows, or the one there is; data
+// must not change any more.
 func messages(data []byte) []gjson.Result {
-	parsed := gjson.ParseBytes(data)
+	parsed := parse(data)
 	if parsed.IsArray() {
 		return parsed.Array()
 	}
