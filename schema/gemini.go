@@ -34,7 +34,7 @@ func (g *gemini) schema(n *node) *node {
 		s.parts = []*node{object(member{"type", text("string")}), object(member{"type", text("number")}),
 			object(member{"type", text("boolean")}), object(member{"type", text("object")})}
 		for _, m := range n.list() {
-			s.description = strings.TrimSpace(s.description + " " + said(m.name, m.value))
+			s.description = joined(s.description, said(m.name, m.value))
 		}
 	}
 	if len(s.parts) == 0 {
@@ -46,7 +46,7 @@ func (g *gemini) schema(n *node) *node {
 	for i, part := range s.parts {
 		out := g.part(part)
 		if own := out.get("description").str(); s.description != "" && (i == 0 || own == "" && !s.any) {
-			out.set("description", text(strings.TrimSpace(s.description+" "+own)))
+			out.set("description", text(joined(s.description, own)))
 		}
 		if s.nullable {
 			out.set("nullable", scalar("true"))

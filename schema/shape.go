@@ -231,7 +231,7 @@ func addTo(n, part *node) (lost []string) {
 			n.set(m.name, m.value)
 		case old.String() == m.value.String(), m.name == "title", m.name == "default":
 		case m.name == "description":
-			n.set("description", text(old.str()+" "+m.value.str()))
+			n.set("description", text(joined(old.str(), m.value.str())))
 		case m.name == "properties":
 			uniteProperties(n, m.value)
 		case m.name == "required":

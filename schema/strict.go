@@ -87,7 +87,7 @@ func (st *strict) schema(n *node, optional bool, level int) (*node, error) {
 		}
 	}
 	if s.description != "" {
-		out.set("description", text(strings.TrimSpace(s.description+" "+out.get("description").str())))
+		out.set("description", text(joined(s.description, out.get("description").str())))
 	}
 	if s.initial != nil {
 		tell(out, words("default", s.initial))
@@ -119,7 +119,7 @@ func (st *strict) part(p *node, level int) (*node, error) {
 	for _, m := range p.members {
 		switch {
 		case m.name == "description":
-			out.set("description", text(strings.TrimSpace(m.value.str()+" "+out.get("description").str())))
+			out.set("description", text(joined(m.value.str(), out.get("description").str())))
 		case m.name == "enum":
 			if err := st.enum(m.value); err != nil {
 				return nil, err

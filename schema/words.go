@@ -2,6 +2,7 @@ package schema
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -55,18 +56,28 @@ func words(name string, v *node) string {
 
 // tell adds sentences to a schema's description.
 func tell(n *node, said ...string) {
-	var all []string
-	if old := strings.TrimSpace(n.get("description").str()); old != "" {
-		all = append(all, old)
-	}
+	old := n.get("description").str()
+	all := old
 	for _, s := range said {
 		if s != "" {
-			all = append(all, sentence(s))
+			all = joined(all, sentence(s))
 		}
 	}
-	if len(all) > 0 && len(said) > 0 {
-		n.set("description", text(strings.Join(all, " ")))
+	if all != old {
+		n.set("description", text(all))
 	}
+}
+
+// joined puts one text after another, with the end of a sentence between them.
+func joined(a, b string) string {
+	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
+	if a == "" || b == "" {
+		return a + b
+	}
+	if last, _ := utf8.DecodeLastRuneInString(a); unicode.IsLetter(last) || unicode.IsDigit(last) || strings.ContainsRune(")\"'`”", last) {
+		a += "."
+	}
+	return a + " " + b
 }
 
 func sentence(s string) string {

@@ -34,7 +34,9 @@ func (c *toolsCommand) Run(out output) error {
 	}
 	number, _ := build()
 	servers := slices.DeleteFunc(mcpServers(cfg), func(s mcp.Server) bool { return !slices.Contains(client.Servers, s.Name) })
-	host := mcp.NewHost(mcp.Options{Servers: servers, Log: slog.New(slog.DiscardHandler), Version: number})
+	// Why a tool is not in the list.
+	log := slog.New(slog.NewTextHandler(out.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	host := mcp.NewHost(mcp.Options{Servers: servers, Log: log, Version: number})
 	// Unlike a turn, this has time: every server is tried once, for at most its own
 	// connect_timeout.
 	host.Settle(context.Background())
