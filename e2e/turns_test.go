@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -162,7 +163,9 @@ func checkToolMessages(t *testing.T, r *rig.Rig) {
 	}
 }
 
-func withoutKeepalives(body string) string { return strings.ReplaceAll(body, ": keep-alive\n", "") }
+var keepaliveLines = regexp.MustCompile(`(?m)^: keep-alive.*\n`)
+
+func withoutKeepalives(body string) string { return keepaliveLines.ReplaceAllString(body, "") }
 
 // golden compares with a file in testdata; -update writes it.
 func golden(t *testing.T, name, got string) {
