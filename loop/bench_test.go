@@ -3,9 +3,15 @@ package loop
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
@@ -58,4 +64,29 @@ func BenchmarkMixed(b *testing.B) {
 		g.post(chatOf(asks, booking, booked))
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(each), "of-the-longer")
+}
+
+// BenchmarkTurnUnsampled is a turn of two segments with one MCP call, of which the
+// trace is not sampled, as most are where there is traffic. It reports what the turn
+// takes in units of one without telemetry, the two taken in turn.
+func BenchmarkTurnUnsampled(b *testing.B) {
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()), sdktrace.WithBatcher(tracetest.NewNoopExporter()))
+	defer provider.Shutdown(context.Background()) //nolint:errcheck // there is nothing to send
+	plain, traced := newRig(), newRig()
+	traced.options.Traces, traced.options.Propagator = provider, propagation.TraceContext{}
+	traced.options.Provider = func(*http.Request, *Client) []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("gen_ai.provider.name", "openai"), attribute.String("server.address", "llm")}
+	}
+	var took [2]time.Duration
+	one := func(i int, g *rig) {
+		g.model = &model{answers: []answerFunc{whole(calls("mcp_clock__now", "{}")), whole(says("It is noon."))}}
+		start := time.Now()
+		g.post(question + "}")
+		took[i] += time.Since(start)
+	}
+	for b.Loop() {
+		one(0, plain)
+		one(1, traced)
+	}
+	b.ReportMetric(float64(took[1])/float64(took[0]), "of-untraced")
 }
