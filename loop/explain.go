@@ -83,6 +83,7 @@ type explainedCall struct {
 	Duration float64 `json:"duration_ms"`
 	Outcome  string  `json:"outcome"`
 	Bytes    int     `json:"result_bytes"`
+	Running  bool    `json:"running,omitempty"` // goes on while the application is at its own calls
 }
 
 // explain is nil unless the request asks for it and the profile allows it.
@@ -90,7 +91,7 @@ func (t *turn) explain() *explanation {
 	if !t.client.Explain || !strings.EqualFold(strings.TrimSpace(t.r.Header.Get(HeaderOff)), explainValue) {
 		return nil
 	}
-	r := &t.rec.report
+	r := t.rec.Report()
 	e := &explanation{
 		TraceID: r.TraceID, Client: r.Client, Injected: append([]Injected{}, t.tools.Injected()...), Tokens: r.InjectedTokens,
 		System: (len(t.tools.System()) + 3) / 4, Omitted: append([]string{}, t.rec.omitted...), Recalled: r.Recalled,
@@ -103,7 +104,7 @@ func (t *turn) explain() *explanation {
 		})
 	}
 	for _, c := range r.Calls {
-		e.Calls = append(e.Calls, explainedCall{Name: c.Name, Segment: c.Segment, Start: ms(c.Offset), Waited: ms(c.Waited), Duration: ms(c.Duration), Outcome: c.Outcome, Bytes: c.Bytes})
+		e.Calls = append(e.Calls, explainedCall{Name: c.Name, Segment: c.Segment, Start: ms(c.Offset), Waited: ms(c.Waited), Duration: ms(c.Duration), Outcome: c.Outcome, Bytes: c.Bytes, Running: c.Running})
 	}
 	return e
 }

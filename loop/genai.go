@@ -8,6 +8,9 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
+// maxStops is how many stop sequences OpenAI takes.
+const maxStops = 4
+
 // requestAttributes are the parameters of a request, as the semantic conventions
 // for generative AI and for OpenAI name them.
 func requestAttributes(req *chat.Request) []attribute.KeyValue {
@@ -32,6 +35,12 @@ func requestAttributes(req *chat.Request) []attribute.KeyValue {
 			add(semconv.GenAIRequestSeed(int(v.Int())))
 		case name == "service_tier" && v.Type == gjson.String && v.Str != "auto":
 			add(semconv.OpenAIRequestServiceTierKey.String(cut(v.Str, maxName)))
+		case name == "stop" && (v.IsArray() || v.Type == gjson.String):
+			var stops []string
+			for _, stop := range v.Array() { // of one, if it is no array
+				stops = append(stops, cut(stop.String(), maxName))
+			}
+			add(semconv.GenAIRequestStopSequences(stops[:min(len(stops), maxStops)]...))
 		case name == "response_format":
 			add(outputType(v.Get("type").String()))
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/tidwall/gjson"
@@ -107,6 +108,19 @@ func (t *turn) sampleMessage(role string, content gjson.Result) ([]byte, error) 
 
 // ask does one exchange with the model beside the turn.
 func (t *turn) ask(ctx context.Context, body []byte) (chat.Said, error) {
+	report, sent := SegmentReport{Offset: time.Since(t.start), Bytes: len(body)}, time.Now()
+	ctx, span := t.startSegment(ctx)
+	said, err := t.askModel(ctx, body, &report)
+	report.Duration = time.Since(sent)
+	var reply *chat.Reply
+	if err == nil {
+		reply = &chat.Reply{Message: string(chat.TextMessage("assistant", said.Text)), Finish: said.Finish, Usage: said.Usage, Origin: chat.Origin{Model: said.Model}}
+	}
+	t.endSegment(ctx, span, body, &report, reply, err)
+	return said, err
+}
+
+func (t *turn) askModel(ctx context.Context, body []byte, report *SegmentReport) (chat.Said, error) {
 	request := t.request(ctx, body)
 	request.Header.Set("Accept", "application/json")
 	resp, err := t.h.Aside.RoundTrip(request)
@@ -115,7 +129,7 @@ func (t *turn) ask(ctx context.Context, body []byte) (chat.Said, error) {
 		return chat.Said{}, errors.New("the model's provider could not be reached")
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
+	if report.Status = resp.StatusCode; resp.StatusCode/100 != 2 {
 		return chat.Said{}, fmt.Errorf("the model's provider answered with status %d", resp.StatusCode)
 	}
 	if err := decode(resp); err != nil {

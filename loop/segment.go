@@ -35,16 +35,10 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	reply, err := t.exchange(ctx, body, &report, first)
 	report.Duration, report.Chunk, report.Running = time.Since(t.sent), t.lag, false
 	if reply != nil {
-		report.Tools, report.Finish, report.Model = len(reply.Calls), reply.Finish, reply.Origin.Model
-		report.Tokens = chat.ReadTokens(reply.Usage)
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
 	}
-	if err != nil {
-		report.Error, report.ErrorType = err.Error(), t.errorType(ctx, report.Status, err)
-	}
-	t.rec.update(report)
-	t.h.OnSegment(ctx, SegmentEvent{report, t.req.Model, t.provider()})
 	t.endSegment(ctx, span, body, &report, reply, err)
+	t.rec.update(report)
 	return reply, err
 }
 

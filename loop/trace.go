@@ -95,8 +95,18 @@ func (t *turn) endTurn(err error) {
 	}
 	span.SetAttributes(semconv.ErrorTypeKey.String(t.failure))
 	if r.Status >= 500 || r.Status == http.StatusOK { // an error after the first byte has no status of its own
-		span.SetStatus(codes.Error, cut(err.Error(), maxName))
+		span.SetStatus(codes.Error, saying(err, t.failure))
 	}
+}
+
+// saying describes an error without the words of a provider, which may quote what it
+// was asked.
+func saying(err error, kind string) string {
+	var upstream *chat.UpstreamError
+	if errors.As(err, &upstream) {
+		return kind
+	}
+	return cut(err.Error(), maxName)
 }
 
 // startSegment begins the span of an exchange with the model (semantic
@@ -120,9 +130,17 @@ func (t *turn) provider() []attribute.KeyValue {
 	return attrs[:len(attrs):len(attrs)]
 }
 
-// endSegment ends the span with what the report says.
+// endSegment completes the report of an exchange with the model, whose times and
+// status it has, and ends its span with it.
 func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *SegmentReport, reply *chat.Reply, err error) {
 	defer span.End()
+	if reply != nil {
+		r.Tools, r.Finish, r.Model, r.Tokens = len(reply.Calls), reply.Finish, reply.Origin.Model, chat.ReadTokens(reply.Usage)
+	}
+	if err != nil {
+		r.Error, r.ErrorType = err.Error(), t.errorType(ctx, r.Status, err)
+	}
+	t.h.OnSegment(ctx, SegmentEvent{*r, t.req.Model, t.provider()})
 	if !span.IsRecording() {
 		return
 	}
@@ -139,7 +157,7 @@ func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *
 	if err != nil {
 		span.SetAttributes(semconv.ErrorTypeKey.String(r.ErrorType))
 		if r.ErrorType != StopCancelled {
-			span.SetStatus(codes.Error, cut(err.Error(), maxName))
+			span.SetStatus(codes.Error, saying(err, r.ErrorType))
 		}
 	}
 }
@@ -154,10 +172,10 @@ func (t *turn) errorType(ctx context.Context, status int, err error) string {
 		return StopCancelled
 	case errors.As(err, &refused):
 		return strconv.Itoa(refused.status)
+	case status != 0 && status/100 != 2:
+		return strconv.Itoa(status)
 	case errors.As(err, &upstream):
 		return "upstream_error"
-	case errors.Is(err, errCopied) && status/100 != 2:
-		return strconv.Itoa(status)
 	default:
 		return known.Code
 	}
