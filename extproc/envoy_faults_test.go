@@ -241,7 +241,7 @@ func testServiceDown(t *testing.T, r *rig) {
 	}
 	b, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	if r.mode == "override" {
+	if r.filter() == "override" {
 		if resp.StatusCode != http.StatusOK || decodeSeen(t, b).Sum != sum([]byte("hello")) {
 			t.Errorf("%s %q", resp.Status, b)
 		}

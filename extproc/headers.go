@@ -72,8 +72,14 @@ func contentLength(h http.Header) int64 {
 func diff(from, to http.Header, keep func(string) bool) *pb.HeaderMutation {
 	mut := &pb.HeaderMutation{}
 	for _, key := range sortedKeys(to) {
-		if !keep(key) && len(to[key]) > 0 && !slices.Equal(from[key], to[key]) {
-			mut.SetHeaders = append(mut.SetHeaders, setOptions(key, to[key])...)
+		if keep(key) || len(to[key]) == 0 || slices.Equal(from[key], to[key]) {
+			continue
+		}
+		mut.SetHeaders = append(mut.SetHeaders, setOptions(key, to[key])...)
+		if key == "Content-Length" && len(from[key]) > 0 {
+			// Envoy removes first. Without allow_content_length_header it does not set,
+			// and after a mode override the old length would stay: of another body.
+			mut.RemoveHeaders = append(mut.RemoveHeaders, "content-length")
 		}
 	}
 	for _, key := range sortedKeys(from) {

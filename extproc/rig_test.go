@@ -34,8 +34,16 @@ type flavour struct{ version, mode string }
 
 func (f flavour) String() string { return f.version + "/" + f.mode }
 
+// chunked is a mode without allow_content_length_header.
+const chunked = "-chunked"
+
 // contentLength: Envoy knows allow_content_length_header since 1.38.
-func (f flavour) contentLength() bool { return !strings.HasPrefix(f.version, "1.37.") }
+func (f flavour) contentLength() bool {
+	return !strings.HasPrefix(f.version, "1.37.") && !strings.HasSuffix(f.mode, chunked)
+}
+
+// filter is the mode as the filter has it.
+func (f flavour) filter() string { return strings.TrimSuffix(f.mode, chunked) }
 
 // envoyBinary finds the Envoy of a version. A missing one fails the test: what
 // was not run was not shown.
@@ -142,7 +150,7 @@ func (r *rig) start(t testing.TB, upstream, processor int) {
 		Filter, Disabled, FailOpen, ContentLength bool
 	}
 	with := func(l listener) listener {
-		l.Filter, l.Mode, l.ContentLength = true, r.mode, r.contentLength()
+		l.Filter, l.Mode, l.ContentLength = true, r.filter(), r.contentLength()
 		return l
 	}
 	dir := t.TempDir()
@@ -152,7 +160,7 @@ func (r *rig) start(t testing.TB, upstream, processor int) {
 		"Listeners": []listener{
 			with(listener{Name: "main", Processor: "processor"}),
 			with(listener{Name: "routed", Processor: "processor", Disabled: true}),
-			with(listener{Name: "open", Processor: "nowhere", FailOpen: r.mode == "override"}),
+			with(listener{Name: "open", Processor: "nowhere", FailOpen: r.filter() == "override"}),
 			{Name: "loop"},
 		},
 	})
