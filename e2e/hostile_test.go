@@ -17,7 +17,7 @@ import (
 )
 
 // peakMemory bounds what the service may ever hold with all hostile servers at once, in MiB. An answer of a server has
-// 32 MiB at most, and is there some times over while it is read; what is measured is less than half of this.
+// 16 MiB at most, and is there some times over while it is read; what is measured is less than half of this.
 const peakMemory = 1500
 
 // hostility is one turn with a hostile server: the tool that the model calls, and what it must hear of it.
@@ -29,7 +29,7 @@ var hostilities = []hostility{
 	{"circle", "same", "called same"},
 	{"storm", "steady", "called steady"},
 	{"chatter", "do", "called do"},
-	{"huge", "do", "the answer is larger than 32 MiB"},
+	{"huge", "do", "the answer is larger than 16 MiB"},
 	{"mute", "do", "did not answer in time"},
 	{"dies", "do", "the connection to MCP server .* broke during the call"},
 	{"garbage", "do", "called do"},
