@@ -119,15 +119,13 @@ func (s *sender) send(ctx context.Context, method string, req sdk.Request) (sdk.
 		return s.next(ctx, method, req) // as long as the session
 	}
 	start := time.Now()
-	name, attrs := s.describe(method, req)
-	var known []attribute.KeyValue // with the session's id, which is too much for metrics
-	if at := s.known.Load(); at != nil {
-		known = *at
-		attrs = append(attrs, known[0])
+	name, attrs, more := s.describe(method, req)
+	if known := s.known.Load(); known != nil {
+		attrs, more = append(attrs, (*known)[0]), append(more, (*known)[1:]...)
 	}
 	span := trace.Span(notrace.Span{})
 	if trace.SpanContextFromContext(ctx).IsValid() {
-		ctx, span = s.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...), trace.WithAttributes(known...))
+		ctx, span = s.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...), trace.WithAttributes(more...))
 		s.meta(ctx, req)
 	}
 	result, err := s.next(ctx, method, req)
@@ -145,16 +143,19 @@ func (s *sender) send(ctx context.Context, method string, req sdk.Request) (sdk.
 	return result, err
 }
 
-// describe gives the span's name and what is known of the request.
-func (s *sender) describe(method string, req sdk.Request) (name string, attrs []attribute.KeyValue) {
+// describe gives the span's name and what is known of the request: for metrics too,
+// and of so many values that it is for the span alone.
+func (s *sender) describe(method string, req sdk.Request) (name string, attrs, more []attribute.KeyValue) {
 	attrs = append(append(make([]attribute.KeyValue, 0, 12), s.server...), semconv.McpMethodNameKey.String(method))
 	switch p := req.GetParams().(type) {
 	case *sdk.CallToolParams:
-		return method + " " + p.Name, append(attrs, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(p.Name))
+		return method + " " + p.Name, append(attrs, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(p.Name)), nil
 	case *sdk.GetPromptParams:
-		return method + " " + p.Name, append(attrs, semconv.GenAIPromptName(p.Name))
+		return method + " " + p.Name, append(attrs, semconv.GenAIPromptName(p.Name)), nil
+	case *sdk.ReadResourceParams:
+		more = append(more, semconv.McpResourceURI(p.URI))
 	}
-	return method, attrs
+	return method, attrs, more
 }
 
 // meta puts the context of the trace into the request (SEP-414: the keys
