@@ -51,7 +51,7 @@ type scenario struct {
 	}
 }
 
-func run() error {
+func run() (err error) {
 	service := os.Getenv("MCP_VIA_LLM")
 	if len(os.Args) != 2 || service == "" {
 		return errors.New("usage: MCP_VIA_LLM=PATH conformance URL")
@@ -74,23 +74,8 @@ func run() error {
 		return err
 	}
 	defer model.Close()
-	for tries := 1; ; tries++ {
-		err := s.serve(ctx, service, dir, model.Address())
-		// Another of the suite's clients may take a port between the choice and its use.
-		if tries == 5 || !errors.Is(err, errEnded) {
-			return err
-		}
-	}
-}
-
-// serve runs the service and talks to it.
-func (s *scenario) serve(ctx context.Context, service, dir, model string) (err error) {
-	ports, err := rig.FreePorts(3)
-	if err != nil {
-		return err
-	}
 	file := filepath.Join(dir, "config.yaml")
-	if err := s.write(file, dir, ports, model); err != nil {
+	if err := s.write(file, dir, model.Address()); err != nil {
 		return err
 	}
 	p, err := rig.StartProcess("mcp-via-llm", nil, service, "serve", "--config", file)
@@ -101,14 +86,15 @@ func (s *scenario) serve(ctx context.Context, service, dir, model string) (err e
 		err = errors.Join(err, p.Stop(20*time.Second))
 		fmt.Fprint(os.Stderr, p.Log())
 	}()
-	if err := connected(ctx, p, "http://"+ports[1]); err != nil {
+	at, err := connected(ctx, p)
+	if err != nil {
 		return err
 	}
-	return s.converse(ctx, "http://"+ports[0]+"/v1/chat/completions")
+	return s.converse(ctx, "http://"+at+"/v1/chat/completions")
 }
 
 // write makes the service's configuration.
-func (s *scenario) write(file, dir string, ports []string, model string) error {
+func (s *scenario) write(file, dir, model string) error {
 	server := map[string]any{"url": s.server, "elicitation": true}
 	if auth, err := s.auth(dir); err != nil {
 		return err
@@ -121,7 +107,7 @@ func (s *scenario) write(file, dir string, ports []string, model string) error {
 		dialect = "permissive"
 	}
 	data, err := yaml.Marshal(map[string]any{
-		"listen":  map[string]any{"http": ports[0], "admin": ports[1], "ext_proc": ports[2]},
+		"listen":  map[string]any{"http": "127.0.0.1:0", "admin": "127.0.0.1:0", "ext_proc": "127.0.0.1:0"},
 		"llm":     map[string]any{"base_url": "http://" + model + "/v1"},
 		"servers": map[string]any{"suite": server},
 		"clients": map[string]any{"default": map[string]any{"elicitation": "client", "schema_dialect": dialect}},
@@ -152,28 +138,32 @@ func (s *scenario) auth(dir string) (map[string]any, error) {
 	return nil, nil
 }
 
-var errEnded = errors.New("the service ended by itself")
-
-// connected waits until the service has reached the server, or has given it up for now.
-func connected(ctx context.Context, p *rig.Process, admin string) error {
+// connected waits until the service has reached the server, or has given it up for now. It returns where the service
+// listens, which its log says.
+func connected(ctx context.Context, p *rig.Process) (at string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit/3)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var servers []struct{ State, Error string }
-		if get(ctx, admin+"/debug/servers", &servers) == nil && len(servers) == 1 && servers[0].State != "connecting" {
-			if servers[0].State == "unavailable" {
-				return fmt.Errorf("the server is unavailable: %s", servers[0].Error)
+		for line := range strings.Lines(p.Log()) {
+			var serving struct{ Msg, HTTP, Admin string }
+			var servers []struct{ State, Error string }
+			if json.Unmarshal([]byte(line), &serving) != nil || serving.Msg != "serving" ||
+				get(ctx, "http://"+serving.Admin+"/debug/servers", &servers) != nil || len(servers) != 1 || servers[0].State == "connecting" {
+				continue
 			}
-			return nil
+			if servers[0].State == "unavailable" {
+				return "", fmt.Errorf("the server is unavailable: %s", servers[0].Error)
+			}
+			return serving.HTTP, nil
 		}
 		select {
 		case <-tick.C:
 		case <-p.Done():
-			return errEnded
+			return "", errors.New("the service ended by itself")
 		case <-ctx.Done():
-			return errors.New("the service does not connect")
+			return "", errors.New("the service does not connect")
 		}
 	}
 }
