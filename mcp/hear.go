@@ -73,7 +73,8 @@ func (s *session) asked(m incoming) {
 	s.replies++
 	run := m.from
 	if run == nil && len(s.runs) == 1 {
-		for _, run = range s.runs {
+		for _, only := range s.runs {
+			run = only
 		}
 	}
 	life := s.calls
