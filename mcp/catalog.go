@@ -1,23 +1,27 @@
 package mcp
 
 import (
+	"cmp"
 	"log/slog"
 	"path"
 	"slices"
 	"strings"
 )
 
-// list is one of the lists whose changes a server announces by themselves.
+// list is one of the lists that a server has.
 type list int
 
 const (
-	listTools     list = iota
-	listResources      // and resource templates
+	listTools list = iota
+	listResources
+	listTemplates
 	listPrompts
 	listCount
 )
 
-func (l list) String() string { return [...]string{"tools", "resources", "prompts"}[l] }
+func (l list) String() string {
+	return [...]string{"tools", "resources", "resource templates", "prompts"}[l]
+}
 
 // catalog is what one server offers; immutable.
 type catalog struct {
@@ -54,10 +58,10 @@ func (cat *catalog) count(kind string) (n int) {
 	return n
 }
 
-// ofKind gives the items of these kinds.
-func ofKind(items []*tool, kinds ...string) (out []*tool) {
+// ofKind gives the items of a kind.
+func ofKind(items []*tool, kind string) (out []*tool) {
 	for _, t := range items {
-		if slices.Contains(kinds, t.kind) {
+		if t.kind == kind {
 			out = append(out, t)
 		}
 	}
@@ -103,6 +107,16 @@ func (c *collector) add(p page) {
 		}
 		c.seen[id] = true
 		c.items = append(c.items, t)
+	}
+}
+
+// keep adds what is known and did not come.
+func (c *collector) keep(known []*tool) {
+	for _, t := range known {
+		if id := cmp.Or(t.uri, t.name); !c.seen[id] {
+			c.seen[id] = true
+			c.items = append(c.items, t)
+		}
 	}
 }
 

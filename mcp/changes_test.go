@@ -104,6 +104,53 @@ func TestCursorFaultsOfOtherLists(t *testing.T) {
 	}
 }
 
+// A list that is slow and never ends gives what came in time, and keeps nobody waiting
+// for the others.
+func TestListThatIsSlow(t *testing.T) {
+	t.Parallel()
+	box := newLibrary(nil)
+	var looks atomic.Int32
+	for _, method := range []string{"tools/list", "resources/list"} {
+		box.onMethod(method, func(cursor string, res sdk.Result) error {
+			time.Sleep(60 * time.Millisecond)
+			switch res := res.(type) {
+			case *sdk.ListToolsResult:
+				if cursor == "" {
+					looks.Add(1)
+				}
+				res.NextCursor = cursor + "x"
+			case *sdk.ListResourcesResult:
+				res.NextCursor = cursor + "x"
+			}
+			return nil
+		})
+	}
+	f := box.serve(t, stateful)
+	f.on(func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
+		if isMethod(body, "resources/templates/list") {
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	})
+	cfg := config("box", stateful, f)
+	cfg.ConnectTimeout = 2 * time.Second
+	h := newTestHost(t, cfg)
+	came := func() bool {
+		b := all(t, h, "box").Bind(nil)
+		return b.Has("box__echo") && b.Has("mcp_resource__box__notes") && b.System() != ""
+	}
+	eventually(t, "what came", came)
+	before := looks.Load()
+	eventually(t, "two looks that end, and a third", func() bool {
+		nudge(h.connFor("box", nil).suspect)
+		return looks.Load() >= before+3
+	})
+	if !came() || h.Status()[0].State != "connected" {
+		t.Errorf("%+v", h.Status())
+	}
+}
+
 // Servers may have resources and know nothing of templates.
 func TestMethodThatIsNotThere(t *testing.T) {
 	t.Parallel()

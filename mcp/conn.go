@@ -109,9 +109,11 @@ func newConn(h *Host, s *server, who caller) *conn {
 
 func (c *conn) touch() { c.used.Store(time.Now().UnixNano()) }
 
-// announce notes that the server says that a list has changed.
-func (c *conn) announce(l list) {
-	c.news.Or(1 << l)
+// announce notes that the server says that lists have changed.
+func (c *conn) announce(lists ...list) {
+	for _, l := range lists {
+		c.news.Or(1 << l)
+	}
 	nudge(c.changed)
 }
 

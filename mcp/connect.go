@@ -138,7 +138,7 @@ func (c *conn) newClient(s *session, impl *sdk.Implementation) *sdk.Client {
 		Capabilities:               c.cfg.capabilities(),
 		MultiRoundTrip:             &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { c.announce(listTools) },
-		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { c.announce(listResources) },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { c.announce(listResources, listTemplates) },
 		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { c.announce(listPrompts) },
 	})
 	client.AddSendingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {

@@ -34,25 +34,21 @@ var errParams = errors.New("header bindings of the tools changed")
 // listing is one of the requests that list what a server offers.
 type listing struct {
 	method string
-	kinds  []string                       // of what it lists
 	member string                         // of the result, with the items
 	id     string                         // member of an item that no other has
 	params func(cursor string) sdk.Params // nil: the SDK lists, see session.toolsPage
 	build  func(gjson.Result, *slog.Logger) (*tool, error)
 }
 
-var (
-	toolListing = listing{"tools/list", []string{KindTool}, "tools", "name", nil, newTool}
-
-	resourceListing = listing{"resources/list", []string{KindResource}, "resources", "uri",
-		func(cursor string) sdk.Params { return &sdk.ListResourcesParams{Cursor: cursor} }, newResource}
-
-	templateListing = listing{"resources/templates/list", []string{KindTemplate}, "resourceTemplates", "uriTemplate",
-		func(cursor string) sdk.Params { return &sdk.ListResourceTemplatesParams{Cursor: cursor} }, newTemplate}
-
-	promptListing = listing{"prompts/list", []string{KindPrompt, KindSystemPrompt}, "prompts", "name",
-		func(cursor string) sdk.Params { return &sdk.ListPromptsParams{Cursor: cursor} }, newPrompt}
-)
+var listings = [listCount]listing{
+	listTools: {"tools/list", "tools", "name", nil, newTool},
+	listResources: {"resources/list", "resources", "uri",
+		func(cursor string) sdk.Params { return &sdk.ListResourcesParams{Cursor: cursor} }, newResource},
+	listTemplates: {"resources/templates/list", "resourceTemplates", "uriTemplate",
+		func(cursor string) sdk.Params { return &sdk.ListResourceTemplatesParams{Cursor: cursor} }, newTemplate},
+	listPrompts: {"prompts/list", "prompts", "name",
+		func(cursor string) sdk.Params { return &sdk.ListPromptsParams{Cursor: cursor} }, newPrompt},
+}
 
 // page is one raw page of a list.
 type page struct {
@@ -62,8 +58,10 @@ type page struct {
 }
 
 // walk reads all pages of a list. It returns what is in them, how long the server
-// says that it stays so (0: it does not say), and whether the server was asked.
-func (s *session) walk(ctx context.Context, of listing, c *conn, known []*tool, past bool) (items []*tool, ttl time.Duration, asked bool, err error) {
+// says that it stays so (0: it does not say), and whether the server was asked. If
+// time runs out, what came counts, and what is known beside.
+func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past bool) (items []*tool, ttl time.Duration, asked bool, err error) {
+	of := listings[l]
 	log := c.log.With("list", of.method)
 	into := collector{of: of, cfg: c.cfg, log: log, known: map[string]*tool{}, seen: map[string]bool{}}
 	for _, t := range known {
@@ -72,6 +70,11 @@ func (s *session) walk(ctx context.Context, of listing, c *conn, known []*tool, 
 	cursors := map[string]bool{}
 	for cursor, pages := "", 1; ; pages++ {
 		p, err := s.page(ctx, of, cursor, past)
+		if err != nil && ctx.Err() != nil && len(into.items) > 0 {
+			log.Warn("there is no time for the rest of the list; using what came", "pages", pages-1, "items", len(into.items))
+			into.keep(known)
+			break
+		}
 		if err != nil {
 			return nil, 0, asked, err
 		}
@@ -93,13 +96,17 @@ func (s *session) walk(ctx context.Context, of listing, c *conn, known []*tool, 
 			break
 		}
 	}
-	return into.items[:min(len(into.items), maxTools)], ttl, asked, nil
+	if len(into.items) > maxTools {
+		log.Warn("the list is too long; using the beginning", "items", len(into.items), "limit", maxTools)
+		into.items = into.items[:maxTools]
+	}
+	return into.items, ttl, asked, nil
 }
 
 // page reads one page.
 func (s *session) page(ctx context.Context, of listing, cursor string, past bool) (page, error) {
 	if of.params == nil {
-		return s.toolsPage(ctx, cursor, past)
+		return s.toolsPage(ctx, of, cursor, past)
 	}
 	got, err := s.ask(ctx, of.method, of.params(cursor))
 	if err := got.failure(err); err != nil {
@@ -111,11 +118,11 @@ func (s *session) page(ctx context.Context, of listing, cursor string, past bool
 // toolsPage reads one page of tools/list, through the SDK: a call takes from its
 // list which arguments go out as headers too. past says to go past the SDK's cache,
 // which may hold a list that was on its way when a change was announced.
-func (s *session) toolsPage(ctx context.Context, cursor string, past bool) (p page, err error) {
+func (s *session) toolsPage(ctx context.Context, of listing, cursor string, past bool) (p page, err error) {
 	ctx, cp := withCapture(ctx)
 	var listed *sdk.ListToolsResult
 	if past && s.meta != nil {
-		_, err = s.request(ctx, toolListing.method, &sdk.ListToolsParams{Cursor: cursor})
+		_, err = s.request(ctx, of.method, &sdk.ListToolsParams{Cursor: cursor})
 	} else {
 		listed, err = s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 	}

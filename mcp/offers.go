@@ -12,18 +12,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-const (
-	// maxInstructions bounds how many prompts of a server become instructions, and
-	// instructionGets how many of them are fetched at once.
-	maxInstructions = 64
-	instructionGets = 4
-)
+// maxInstructions bounds how many prompts of a server become instructions.
+const maxInstructions = 64
 
 // listTools reads the tools. The catalog that is known is returned if nothing in it
 // differs. past says that a change was announced. If every page came from the SDK's
 // cache, the server is asked for a sign of life.
 func (c *conn) listTools(ctx context.Context, s *session, known *catalog, past bool) (*catalog, error) {
-	items, ttl, asked, err := s.walk(ctx, toolListing, c, known.items(listTools), past)
+	items, ttl, asked, err := s.walk(ctx, listTools, c, known.items(listTools), past)
 	if err == nil && !asked {
 		err = s.ping(ctx)
 	}
@@ -37,8 +33,8 @@ func (c *conn) listTools(ctx context.Context, s *session, known *catalog, past b
 	return known.with(listTools, items), nil
 }
 
-// listed is what came of listing resources or prompts. What could not be listed is
-// in the items as it was known before.
+// listed is what came of listing anything else. What could not be listed is in the
+// items as it was known before.
 type listed struct {
 	list      list
 	announced bool
@@ -47,21 +43,12 @@ type listed struct {
 	err       error
 }
 
-// listOthers reads resources with their templates, or prompts. afresh says that the
-// texts of prompts may have changed too.
-func (c *conn) listOthers(ctx context.Context, s *session, l list, known []*tool, afresh bool) listed {
+// listOther reads resources, templates or prompts. afresh says that the texts of
+// prompts may have changed too.
+func (c *conn) listOther(ctx context.Context, s *session, l list, known []*tool, afresh bool) listed {
 	out := listed{list: l, announced: afresh}
-	for _, of := range map[list][]listing{listResources: {resourceListing, templateListing}, listPrompts: {promptListing}}[l] {
-		before := ofKind(known, of.kinds...)
-		items, ttl, err := c.listOne(ctx, s, of, before)
-		if err != nil {
-			items = before
-			out.err = errors.Join(out.err, err)
-		}
-		out.items = append(out.items, items...)
-		if out.ttl == 0 || ttl > 0 && ttl < out.ttl {
-			out.ttl = ttl
-		}
+	if out.items, out.ttl, out.err = c.listOne(ctx, s, l, known); out.err != nil {
+		out.items = known
 	}
 	if l == listPrompts {
 		var err error
@@ -71,10 +58,10 @@ func (c *conn) listOthers(ctx context.Context, s *session, l list, known []*tool
 	return out
 }
 
-func (c *conn) listOne(ctx context.Context, s *session, of listing, known []*tool) ([]*tool, time.Duration, error) {
+func (c *conn) listOne(ctx context.Context, s *session, l list, known []*tool) ([]*tool, time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errConnectTimeout)
 	defer cancel()
-	items, ttl, _, err := s.walk(ctx, of, c, known, true)
+	items, ttl, _, err := s.walk(ctx, l, c, known, true)
 	var rpc *jsonrpc.Error
 	if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound {
 		return nil, 0, nil // many servers have resources and no templates
@@ -83,7 +70,7 @@ func (c *conn) listOne(ctx context.Context, s *session, of listing, known []*too
 		if !isRPC(err) && !errors.Is(context.Cause(ctx), context.Canceled) {
 			nudge(c.suspect)
 		}
-		return nil, 0, fmt.Errorf("%s: %w", of.method, plainError(ctx, s.tr, err))
+		return nil, 0, fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, err))
 	}
 	return items, ttl, nil
 }
@@ -95,7 +82,6 @@ func (c *conn) instruct(ctx context.Context, s *session, prompts []*tool, afresh
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errConnectTimeout)
 	defer cancel()
 	errs := make([]error, len(prompts))
-	places := make(chan struct{}, instructionGets)
 	var group sync.WaitGroup
 	prompts = slices.Clone(prompts)
 	for i, wanted := 0, 0; i < len(prompts); i++ {
@@ -106,9 +92,7 @@ func (c *conn) instruct(ctx context.Context, s *session, prompts []*tool, afresh
 		if wanted++; wanted > maxInstructions {
 			errs[i] = fmt.Errorf("there are more than %d prompts without arguments", maxInstructions)
 		} else if t.text == "" || afresh {
-			places <- struct{}{}
 			group.Go(func() {
-				defer func() { <-places }()
 				var text string
 				if text, errs[i] = s.instructions(ctx, t.name, c.cfg.MaxResultBytes); errs[i] == nil && text != t.text {
 					with := *t

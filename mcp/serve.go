@@ -76,7 +76,7 @@ type keeper struct {
 	catalog *catalog
 	whole   chan struct{}
 	lists   [listCount]freshness
-	results chan listed // of resources and prompts
+	results chan listed // of the other lists
 	first   int         // how many of them were never here
 	doubts  int         // failed looks at the tools in a row
 }
@@ -181,11 +181,11 @@ func (k *keeper) refreshTools(announced bool) {
 	}
 }
 
-// refreshOther begins to list resources or prompts; take gets what comes of it.
+// refreshOther begins to list anything but tools; take gets what comes of it.
 func (k *keeper) refreshOther(l list, announced bool) {
 	k.lists[l].running = true
 	known := k.catalog.items(l)
-	k.conn.host.group.Go(func() { k.results <- k.conn.listOthers(k.ctx, k.session, l, known, announced) })
+	k.conn.host.group.Go(func() { k.results <- k.conn.listOther(k.ctx, k.session, l, known, announced) })
 }
 
 func (k *keeper) take(l listed) {

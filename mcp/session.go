@@ -189,8 +189,8 @@ func (s *session) offers(l list) bool {
 		return true
 	case caps == nil:
 		return false
-	case l == listResources:
-		return caps.Resources != nil
+	case l == listPrompts:
+		return caps.Prompts != nil
 	}
-	return caps.Prompts != nil
+	return caps.Resources != nil
 }

@@ -167,7 +167,7 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 func (q Query) wanted(cat *catalog) []*tool {
 	all := slices.Clone(cat.lists[listTools])
 	if q.Resources {
-		all = append(all, cat.lists[listResources]...)
+		all = slices.Concat(all, cat.lists[listResources], cat.lists[listTemplates])
 	}
 	if q.Prompts {
 		all = append(all, ofKind(cat.lists[listPrompts], KindPrompt)...)
