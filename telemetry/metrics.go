@@ -98,7 +98,14 @@ func newMetrics(ctx context.Context, about *resource.Resource) (*Metrics, error)
 		m.provider = sdkmetric.NewMeterProvider(options...)
 	}
 	m.meter = m.provider.Meter(Name, metric.WithSchemaURL(semconv.SchemaURL))
-	return m, m.instruments()
+	if err := m.instruments(); err != nil {
+		return nil, err
+	}
+	// A series that begins with its first event has no increase to alert on.
+	for _, outcome := range []string{ReloadApplied, ReloadRefused} {
+		m.reloads.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
+	}
+	return m, nil
 }
 
 // making collects the errors of making instruments.

@@ -110,7 +110,7 @@ func start(t *testing.T, config string) *world {
 	defer cancel()
 	r, err := rig.Start(ctx, rig.Options{
 		Service: service, Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: tools.DefaultEnvoy(), Dir: t.TempDir(),
-		Config: strings.ReplaceAll(config, "DOCS", server.URL), Brain: llm.Always(llm.Text("Hello.")),
+		Config: strings.ReplaceAll(config, "DOCS", w.docs), Brain: llm.Always(llm.Text("Hello.")),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -160,6 +160,12 @@ func (w *world) library() *mcp.Server {
 	return s
 }
 
+// A mixed turn's request and what its resume has besides, each without its end.
+const (
+	mixed  = `{"model":"gpt-x","tools":[{"type":"function","function":{"name":"book_table"}}],"messages":[{"role":"user","content":"book"}`
+	resume = `,{"role":"assistant","content":null,"tool_calls":[{"id":"c2","type":"function","function":{"name":"book_table","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c2","content":"booked"}`
+)
+
 // ask sends a chat request and gives its answer's status.
 func (w *world) ask(t *testing.T, body string) int {
 	t.Helper()
@@ -179,4 +185,19 @@ func (w *world) ask(t *testing.T, body string) int {
 		t.Error(err)
 	}
 	return response.StatusCode
+}
+
+// page gives what the admin listener answers.
+func (w *world) page(t *testing.T, path string) string {
+	t.Helper()
+	response, err := w.http.Get(w.Admin + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }

@@ -136,6 +136,40 @@ func (b *browser) calm(w *world, name string) {
 	}
 }
 
+// TestPageOfAMixedTurn looks at a turn whose MCP call goes on after its end, and at the resume that waits for it.
+func TestPageOfAMixedTurn(t *testing.T) {
+	w := start(t, docsOnly)
+	b := openBrowser(t)
+	b.emulate(1280, false, true)
+	w.LLM.Use(llm.Sequence(llm.Calls(llm.Call("c1", "docs__index", `{"gate":"call"}`), llm.Call("c2", "book_table", `{}`)), llm.Text("All is done.")))
+	if status := w.ask(t, mixed+`]}`); status != 200 {
+		t.Fatal(status)
+	}
+	b.open(w.Admin + "/debug/turns")
+	b.wait(`document.querySelector('#turns tbody tr').innerText.match(/client_tool_calls\s+\+ 1 call in the background/)`)
+	b.open(w.Admin + "/debug/turns/1")
+	width := `+document.querySelector('tbody rect.background')?.getAttribute('width').slice(0, -1)`
+	b.wait(`document.querySelector('#waterfall tbody').textContent.includes('background call docs__index') && ` + width + ` > 50 && document.querySelector('line.end')`)
+	b.shoot("background")
+
+	done := make(chan int, 1)
+	go func() { done <- w.ask(t, mixed+resume+`]}`) }()
+	b.open(w.Admin + "/debug/turns")
+	b.wait(`document.querySelector('#turns tr.runs a')?.textContent === 'Turn 2' && document.querySelector('#turns tr.runs rect.waits')`)
+	b.open(w.Admin + "/debug/turns/2")
+	b.wait(`document.querySelector('#waterfall tbody').innerText.match(/Waits for calls of an earlier turn[^]*so far/)`)
+	close(w.gate("call"))
+	if status := <-done; status != 200 {
+		t.Error(status)
+	}
+	b.wait(`document.querySelector('#turn').innerText.includes('answer') && document.querySelector('#waterfall tbody').innerText.match(/Waits for[^]*Segment 1/)`)
+	b.shoot("resume")
+	b.open(w.Admin + "/debug/turns/1")
+	b.wait(`document.querySelector('#waterfall tbody').innerText.match(/ok, result/) && !document.body.innerText.includes('so far')`)
+	b.accessible("a mixed turn")
+	b.calm(w, "a mixed turn")
+}
+
 // TestPageWithoutScript reads the pages with script switched off, on a narrow screen, and pauses the updates with it on.
 func TestPageWithoutScript(t *testing.T) {
 	w := start(t, docsOnly)
