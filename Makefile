@@ -10,8 +10,8 @@ BINARY := bin/mcp-via-llm
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/.tools/home
 endif
-E2E := ./e2e ./e2e/sessions ./e2e/servers ./e2e/monitoring
-UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$' -e '/e2e/monitoring$$' -e '/e2e/kind$$')
+E2E := ./e2e ./e2e/sessions ./e2e/servers ./e2e/telemetry ./e2e/monitoring
+UNIT = $(shell $(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/sessions$$' -e '/e2e/servers$$' -e '/e2e/telemetry$$' -e '/e2e/monitoring$$' -e '/e2e/kind$$')
 
 .PHONY: help
 help: ## list the targets
@@ -22,7 +22,7 @@ build: ## build bin/mcp-via-llm
 	$(GO) build -o $(BINARY) ./cmd/mcp-via-llm
 
 .PHONY: tools tools-demo
-tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs, Redis, a collector, Jaeger, Prometheus
+tools: ## install what the tests run: four Envoys, MCP servers, OpenAI SDKs, Redis, a collector, Jaeger, Prometheus, a browser
 	@e2e/tools.sh test
 tools-demo: ## install what the demo runs: one Envoy
 	@e2e/tools.sh demo
