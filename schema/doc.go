@@ -14,6 +14,8 @@
 //     that know few keywords: gemini and strict write their own from it.
 //   - complete adds members that providers demand.
 //   - [Convert] runs these, and bounds the size of what comes out.
+//   - [Function.Arguments] undoes in a model's arguments what a dialect added.
+//   - [Checker] validates by the server's schema, in a bounded number of steps.
 //
 // A schema that a dialect takes as it is comes out byte for byte. What a
 // dialect cannot express is told in the description; arguments are validated
