@@ -181,6 +181,11 @@ func setScalar(v reflect.Value, text string) bool {
 		v.SetBool(text == "true")
 		return text == "true" || text == "false"
 	}
+	if v.Kind() == reflect.Float64 {
+		number, err := strconv.ParseFloat(text, 64)
+		v.SetFloat(number)
+		return err == nil
+	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	v.SetInt(number)
 	return err == nil
@@ -194,6 +199,8 @@ func wanted(v reflect.Value) string {
 		return "true or false"
 	case v.Kind() == reflect.String:
 		return "a text"
+	case v.Kind() == reflect.Float64:
+		return "a number"
 	}
 	return "a whole number"
 }

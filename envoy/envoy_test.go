@@ -126,6 +126,10 @@ func TestRealEnvoyAcceptsEveryShape(t *testing.T) {
 		"old connections": {"1.37.0", func(o *Options) {
 			o.Mode, o.Minor, o.MaxConnectionDuration = Static, 37, 15*time.Second
 		}},
+		"tracing": {"1.40.0", func(o *Options) { o.Tracing = &Tracing{Collector: "127.0.0.1:4317", Service: "envoy", Sampling: 12.5} }},
+		"tracing, 1.37": {"1.37.0", func(o *Options) {
+			o.Mode, o.Minor, o.Tracing = Static, 37, &Tracing{Collector: "otel-collector.example:4317", Service: "edge", Sampling: 100}
+		}},
 		"service by TLS": {"1.40.0", func(o *Options) {
 			o.Service = "mcp-via-llm.example:9002"
 			o.ServiceTLS = &TLS{CA: "/etc/ssl/certs/ca-certificates.crt"}

@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -26,9 +27,11 @@ type world struct {
 }
 
 type setup struct {
+	envoy  string // version; "": the default
 	brain  llm.Brain
 	client string   // keys of the profile default
 	env    []string // of the service, beside the address of the collector
+	grpc   bool     // that address is the one for gRPC
 }
 
 // start starts everything. The service reaches the shop through Envoy, and all three tell of what they do.
@@ -46,10 +49,15 @@ drain_timeout: 3s
 `, w.redis.URL, addServer, w.shop.url, s.client, w.grpc)
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
+	collector := w.http
+	if s.grpc {
+		collector = w.grpc
+	}
+	version := cmp.Or(s.envoy, tools.DefaultEnvoy())
 	r, err := rig.Start(ctx, rig.Options{
-		Service: service, Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: tools.DefaultEnvoy(), Dir: t.TempDir(), Config: config, Brain: s.brain,
+		Service: service, Envoy: tools.Envoy(version), Version: version, Dir: t.TempDir(), Config: config, Brain: s.brain,
 		Env: append([]string{
-			"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + w.http, "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test",
+			"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + collector, "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test",
 			"OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_BLRP_SCHEDULE_DELAY=100", "OTEL_METRIC_EXPORT_INTERVAL=500",
 		}, s.env...),
 	})

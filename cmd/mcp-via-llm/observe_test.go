@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestCollectorAway asserts that a collector that cannot be reached costs a turn
+// nothing, and the end of the service neither its exit code nor more than its time.
+func TestCollectorAway(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
+	base, _ := provider(t, "calc__add", `{"a":5,"b":7}`)
+	s := start(t, writeConfig(t, serveConfig(base, "")))
+	if status, body := ask(t, s, "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"); status != 200 || gjson.Get(body, "choices.0.message.content").String() != "12" {
+		t.Errorf("%d %s", status, body)
+	}
+	if line := s.wait(t, "turn"); line["trace_id"] != "0af7651916cd43dd8448eb211c80319c" {
+		t.Errorf("the line of the turn is %v", line)
+	}
+	s.wait(t, "telemetry")
+	if code := s.stop(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestWrongTelemetryVariable(t *testing.T) {
+	t.Setenv("OTEL_TRACES_EXPORTER", "zipkinn")
+	base, _ := provider(t, "calc__add", "{}")
+	code, _, stderr := command(t, "serve", "--config", writeConfig(t, serveConfig(base, "")))
+	if code != exitFailed || !strings.Contains(stderr, "OTEL_TRACES_EXPORTER") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+func TestExplainARequest(t *testing.T) {
+	base, _ := provider(t, "calc__add", `{"a":5,"b":7}`)
+	s := start(t, writeConfig(t, serveConfig(base, "clients: {default: {explain: true}}\n")))
+	_, body := ask(t, s, "x-mcp-via-llm: explain")
+	explain := gjson.Get(body, "extensions.mcp_via_llm.explain")
+	if explain.Get(`injected.#(name=="calc__add").server`).String() != "calc" || explain.Get("injected_tokens").Int() <= 0 ||
+		!explain.Get(`servers.#(name=="calc").up`).Bool() || explain.Get("segments.#").Int() != 2 || explain.Get("calls.0.outcome").String() != "ok" {
+		t.Errorf("%s", body)
+	}
+	if _, body = ask(t, s); gjson.Get(body, "extensions.mcp_via_llm.explain").Exists() {
+		t.Errorf("nobody asked: %s", body)
+	}
+}
