@@ -46,6 +46,9 @@ type Client struct {
 	// tools of the servers that are named last, are found with mcp_search_tools and
 	// called with mcp_call_tool. Default 128, OpenAI's own limit.
 	MaxTools int `yaml:"max_tools"`
+	// TurnMaxBytes limits the results of all calls of a turn together, in bytes; a
+	// result that does not fit is shortened. Default 524288.
+	TurnMaxBytes int `yaml:"turn_max_bytes"`
 	// HistoryMaxBytes limits the hidden history of a conversation, in bytes.
 	// Default 262144.
 	HistoryMaxBytes int `yaml:"history_max_bytes"`
@@ -127,6 +130,7 @@ func (c *Client) setDefaults() {
 	c.Prompts = true
 	c.MaxParallelCalls = 16
 	c.MaxTools = 128
+	c.TurnMaxBytes = 524288
 	c.HistoryMaxBytes = 262144
 	c.Keepalive = 10 * time.Second
 	c.KeepaliveStyle = KeepaliveComment
@@ -153,6 +157,7 @@ func (c *Client) validate(r *report, at string, servers map[string]Server) {
 	r.positive(join(at, "session_ttl"), c.SessionTTL)
 	r.positive(join(at, "max_parallel_calls"), c.MaxParallelCalls)
 	r.positive(join(at, "max_tools"), c.MaxTools)
+	r.positive(join(at, "turn_max_bytes"), c.TurnMaxBytes)
 	r.positive(join(at, "history_max_bytes"), c.HistoryMaxBytes)
 	r.positive(join(at, "keepalive"), c.Keepalive)
 	r.oneOf(join(at, "keepalive_style"), c.KeepaliveStyle, KeepaliveComment, KeepaliveChunk)

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // take waits until fewer than MaxParallelCalls of the turn's calls run, and gives
@@ -33,6 +34,7 @@ func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
 		return badArguments(call)
 	}
 	result = t.tools.Call(ctx, call.Name, call.Arguments)
+	result.Text = t.fit(result.Text)
 	if a, ok := AskerFrom(ctx).(*asker); ok {
 		result.usage = a.spent()
 	}
@@ -40,6 +42,23 @@ func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
 		result.Images = nil
 	}
 	return result
+}
+
+// leastRoom is what a result may take of the turn's room when that is used up.
+const leastRoom = 1 << 10
+
+// fit shortens a result to what the results of the turn may still take together.
+// It is done before a result is stored, so that it is the same in the history.
+func (t *turn) fit(text string) string {
+	limit := t.client.TurnMaxBytes
+	if limit <= 0 {
+		return text
+	}
+	used := t.taken.Add(int64(len(text))) - int64(len(text))
+	room := max(int64(limit)-used, leastRoom)
+	fitting := excerpt.Of(text, int(min(room, int64(len(text)))))
+	t.taken.Add(int64(len(fitting) - len(text)))
+	return fitting
 }
 
 func badArguments(call chat.Call) Result {

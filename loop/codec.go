@@ -175,6 +175,9 @@ func decodeJournal(fields sessions.Fields) ([]journalRound, error) {
 		if err != nil {
 			return nil, err
 		}
+		if fields[refusedField] != nil {
+			result = result.shorten()
+		}
 		rounds[segment].results[place] = result
 	}
 	return rounds, nil

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
 
@@ -258,6 +260,30 @@ func (j *journal) done() {
 			j.s.log.Warn("the journal of a turn that ended is left over", "err", err)
 		}
 	})
+}
+
+// refusedField says that the provider would not have the turn as it is.
+const refusedField = "refused"
+
+// refusedMax is what stays of a result of a turn that the provider refused.
+const refusedMax = 2 << 10
+
+// refused notes that the provider refused the request with the results in it: most
+// often they do not fit the model's context. The same request sent again has the
+// calls run as little as after any failure, but what they gave is cut short, or
+// it would be refused for ever.
+func (j *journal) refused(ctx context.Context, err error) {
+	var answer *statusError
+	if !j.written || !errors.As(err, &answer) || answer.status != http.StatusBadRequest && answer.status != http.StatusRequestEntityTooLarge {
+		return
+	}
+	j.note(j.write(ctx, sessions.Fields{refusedField: []byte("1")}, nil))
+}
+
+// shorten makes of a refused turn's results what the provider may take.
+func (r Result) shorten() Result {
+	r.Text, r.Images = excerpt.Of(r.Text, refusedMax), nil
+	return r
 }
 
 // broken leaves the journal to whoever sends the request again.

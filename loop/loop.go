@@ -51,6 +51,7 @@ type Client struct {
 	Dialect          string        // a name in chat.Dialects
 	SchemaDialect    string        // the JSON Schema that the provider takes
 	SessionTTL       time.Duration // how long hidden history is kept after its last use
+	TurnMaxBytes     int           // of the results of one turn together; 0 means no limit
 	HistoryMaxBytes  int           // of hidden results in one request; 0 means no limit
 	Images           string        // how the model gets images of results: "describe", "user_message" or "tool_message"
 	Sampling         Sampling      // what MCP servers may ask the model for

@@ -53,6 +53,7 @@ type turn struct {
 	queued []string // chunks of a broken attempt, to be shown when the answer begins
 
 	sampled atomic.Int64 // requests of servers to the model
+	taken   atomic.Int64 // bytes of the results so far
 	shown   int          // bytes of images that the model gets
 	midway  bool         // the request only goes on from a pause: its first segment is none of a new turn
 
@@ -129,6 +130,7 @@ func (t *turn) run() {
 		t.failure = first.ErrorType
 		t.end(StopError, first.Status, err)
 	default:
+		t.journal.refused(ctx, err)
 		t.journal.broken(ctx)
 		t.fail(ctx, err)
 	}

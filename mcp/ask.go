@@ -13,6 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 const (
@@ -97,7 +99,7 @@ func (s *session) answerTo(ctx context.Context, run *running, method string, par
 			return refuse(jsonrpc.CodeInvalidParams, "this client offers elicitation by form only")
 		}
 	default:
-		return refuse(jsonrpc.CodeMethodNotFound, cutText(method, 60)+" is not offered by this client")
+		return refuse(jsonrpc.CodeMethodNotFound, excerpt.Head(method, 60)+" is not offered by this client")
 	}
 	switch {
 	case run == nil:
@@ -111,7 +113,7 @@ func (s *session) answerTo(ctx context.Context, run *running, method string, par
 	answer, err := s.askOf(ctx, run, method, params)
 	switch {
 	case err != nil:
-		return refuse(codeRejected, "not answered: "+cutText(err.Error(), maxErrorText))
+		return refuse(codeRejected, "not answered: "+excerpt.Head(err.Error(), maxErrorText))
 	case method == methodElicit && !isElicitResult(answer), !gjson.ParseBytes(answer).IsObject():
 		return refuse(codeRejected, "not answered: there is no usable answer")
 	}
@@ -211,7 +213,7 @@ func (s *session) giveInput(run *running, raw []byte) (answers, error) {
 		return failed(needsPerson("a human confirmation or other input from a person", refusal.Message))
 	case refusal != nil:
 		return failed(fmt.Sprintf("the server asks for %s, which it cannot have here (%s). The call was not completed.",
-			cutText(strings.ToValidUTF8(method, "\uFFFD"), 60), refusal.Message))
+			excerpt.Head(strings.ToValidUTF8(method, "\uFFFD"), 60), refusal.Message))
 	}
 	return given, nil
 }

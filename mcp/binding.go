@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // Binding is a toolset fitted to one request: names that the client's own
@@ -204,7 +206,7 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	} else {
 		e.checkOutput(raw)
 	}
-	res.Text, res.Images = capText(res.Text+c.text(), limit), c.images
+	res.Text, res.Images = excerpt.Of(res.Text+c.text(), limit), c.images
 	return res
 }
 

@@ -10,6 +10,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // Outcomes of a call, as in [Result] and [CallEvent].
@@ -243,7 +245,7 @@ func (c *conn) describe(run *running, got answer, err error) error {
 		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: %s", as, needsPerson("opening a web page", ""))}
 	case got.rpc != nil:
 		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: server error: %s (code %d)",
-			as, cutText(got.rpc.Message, maxErrorText), got.rpc.Code)}
+			as, excerpt.Head(got.rpc.Message, maxErrorText), got.rpc.Code)}
 	case got.odd != "":
 		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s.%s", as, got.odd, unknown)}
 	case got.status != 0:

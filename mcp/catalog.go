@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // list is one of the lists that a server has.
@@ -89,7 +91,7 @@ func (c *collector) add(p page) {
 		case id == "" || p.valid != nil && !p.valid[id]:
 			continue // the SDK has logged why
 		case c.seen[id]:
-			c.log.Warn("listed twice; using the first", "item", cutText(id, maxErrorText))
+			c.log.Warn("listed twice; using the first", "item", excerpt.Head(id, maxErrorText))
 			continue
 		case c.of.params == nil && !allowed(c.cfg, id):
 			continue
@@ -98,7 +100,7 @@ func (c *collector) add(p page) {
 		if t == nil {
 			var err error
 			if t, err = c.of.build(raw, c.log); err != nil {
-				c.log.Warn("left out", "item", cutText(id, maxErrorText), "error", err)
+				c.log.Warn("left out", "item", excerpt.Head(id, maxErrorText), "error", err)
 				continue
 			}
 			if t.kind == KindTool && c.cfg.DistrustAnnotations {

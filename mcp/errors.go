@@ -19,6 +19,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // statusError is an HTTP answer that ended an attempt or a session.
@@ -39,16 +41,16 @@ func (e *statusError) Error() string {
 // our revisions says which it does speak.
 func rpcText(e *jsonrpc.Error) string {
 	if offered := gjson.GetBytes(e.Data, "supported"); e.Code == sdk.CodeUnsupportedProtocolVersion && offered.IsArray() {
-		return fmt.Sprintf("the server speaks no MCP revision that is known here (it offers %s)", cutText(offered.Raw, maxErrorText))
+		return fmt.Sprintf("the server speaks no MCP revision that is known here (it offers %s)", excerpt.Head(offered.Raw, maxErrorText))
 	}
-	return fmt.Sprintf("server error %d: %s", e.Code, cutText(e.Message, maxErrorText))
+	return fmt.Sprintf("server error %d: %s", e.Code, excerpt.Head(e.Message, maxErrorText))
 }
 
 // errRevision is a server that chose a revision nobody knows.
 type errRevision struct{ chosen string }
 
 func (e *errRevision) Error() string {
-	return fmt.Sprintf("the server speaks MCP revision %s, which is not known here", cutText(e.chosen, maxErrorText))
+	return fmt.Sprintf("the server speaks MCP revision %s, which is not known here", excerpt.Head(e.chosen, maxErrorText))
 }
 
 // unknownRevision is how the SDK reports that; it has no type for it.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // maxInstructions bounds how many prompts of a server become instructions.
@@ -106,7 +108,7 @@ func (c *conn) instruct(ctx context.Context, s *session, prompts []*tool, afresh
 	var failed []string
 	for i, err := range errs {
 		if err != nil {
-			failed = append(failed, fmt.Sprintf("prompt %q: %v", cutText(prompts[i].name, maxErrorText), err))
+			failed = append(failed, fmt.Sprintf("prompt %q: %v", excerpt.Head(prompts[i].name, maxErrorText), err))
 		}
 	}
 	kept := slices.DeleteFunc(prompts, func(t *tool) bool { return t.kind == KindSystemPrompt && t.text == "" })

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -108,35 +107,4 @@ func (c *content) structured(b *strings.Builder, value gjson.Result) {
 		return true
 	})
 	b.WriteByte(brackets[1])
-}
-
-// capText bounds a text to limit bytes. Beginning and end stay, whole runes, with
-// a notice in between: the end of an output often holds its outcome.
-func capText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	notice := func(cut int) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", cut) }
-	room := limit - len(notice(len(text)))
-	if room < limit/2 { // a limit too small for a notice
-		return cutText(text, limit)
-	}
-	head := cutText(text, room*3/4)
-	tail := text[len(text)-(room-len(head)):]
-	for tail != "" && !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
-	return head + notice(len(text)-len(head)-len(tail)) + tail
-}
-
-// cutText is the longest beginning of s of at most limit bytes that does not end
-// within a rune.
-func cutText(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

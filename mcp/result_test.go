@@ -1,12 +1,6 @@
 package mcp
 
-import (
-	"strings"
-	"testing"
-	"unicode/utf8"
-
-	"pgregory.net/rapid"
-)
+import "testing"
 
 func TestResultText(t *testing.T) {
 	for _, test := range []struct{ name, raw, want string }{
@@ -54,29 +48,5 @@ func TestResultText(t *testing.T) {
 				t.Errorf("got %q, error %v; want %q", text, isError, test.want)
 			}
 		})
-	}
-}
-
-func TestCapTextProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.String().Draw(t, "text")
-		text = strings.Repeat(text, rapid.IntRange(1, 50).Draw(t, "times"))
-		limit := rapid.IntRange(1, 2000).Draw(t, "limit")
-		got := capText(text, limit)
-		switch {
-		case len(text) <= limit && got != text:
-			t.Fatal("a text within the limit changed")
-		case len(got) > limit:
-			t.Fatalf("%d bytes, limit %d", len(got), limit)
-		case !utf8.ValidString(got):
-			t.Fatalf("a rune was cut: %q", got)
-		}
-	})
-}
-
-func TestCapTextKeepsBothEnds(t *testing.T) {
-	got := capText("begin"+strings.Repeat("x", 5000)+"end", 200)
-	if !strings.HasPrefix(got, "beginx") || !strings.HasSuffix(got, "xend") || !strings.Contains(got, "[... 48") {
-		t.Errorf("%q", got)
 	}
 }

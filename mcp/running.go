@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // Why a call was ended; the model is told which.
@@ -74,7 +76,7 @@ func (run *running) moved(message string, progress, total float64) {
 	defer run.mu.Unlock()
 	run.progress = &CallProgress{progress, total, time.Now()}
 	if run.report != nil && run.ctx.Err() == nil {
-		run.report(run.server, run.what.name, cutText(message, maxErrorText), progress, total)
+		run.report(run.server, run.what.name, excerpt.Head(message, maxErrorText), progress, total)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 const (
@@ -60,7 +62,7 @@ func (s *session) says(params gjson.Result) {
 	}
 	text := "(structured data)"
 	if data.Type == gjson.String {
-		text = cutText(strings.ToValidUTF8(data.String(), "\uFFFD"), maxLogLine)
+		text = excerpt.Head(strings.ToValidUTF8(data.String(), "\uFFFD"), maxLogLine)
 	}
 	l := &s.logs
 	l.mu.Lock()
@@ -75,7 +77,7 @@ func (s *session) says(params gjson.Result) {
 	if dropped > 0 {
 		s.log.Warn("the server logs too much; messages were left out", "messages", dropped)
 	}
-	s.log.Log(context.Background(), level, text, "stream", "log", "logger", cutText(params.Get("logger").String(), 100))
+	s.log.Log(context.Background(), level, text, "stream", "log", "logger", excerpt.Head(params.Get("logger").String(), 100))
 }
 
 // wantLogs asks a server that offers to log for what our log shows. 2026-07-28 asks

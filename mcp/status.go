@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // maxInstructionsShown bounds what is shown of a server's instructions, in bytes.
@@ -85,7 +87,7 @@ func (c *conn) status() ServerStatus {
 		status.ProtocolVersion = s.version()
 		status.Transport = s.transport()
 		told := s.cs.InitializeResult()
-		status.Instructions = cutText(strings.ToValidUTF8(told.Instructions, "\uFFFD"), maxInstructionsShown)
+		status.Instructions = excerpt.Head(strings.ToValidUTF8(told.Instructions, "\uFFFD"), maxInstructionsShown)
 		var capabilities map[string]json.RawMessage
 		if raw, err := json.Marshal(told.Capabilities); err == nil && json.Unmarshal(raw, &capabilities) == nil {
 			status.Capabilities = slices.Sorted(maps.Keys(capabilities))

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/mcp-via-llm/mcp-via-llm/spelling"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 const maxSuggestions = 3
@@ -18,7 +20,7 @@ func (b *Binding) Suggest(name string) []string {
 		name     string
 		distance int
 	}
-	name = cutText(name, maxName) // no name is longer
+	name = excerpt.Head(name, maxName) // no name is longer
 	var all []near
 	for _, entries := range [][]entry{b.entries, b.omitted} {
 		for _, e := range entries {
@@ -61,7 +63,7 @@ func slip(a, b string) (int, bool) {
 }
 
 func (b *Binding) unknown(name string) Result {
-	text := fmt.Sprintf("There is no function %q.", cutText(strings.ToValidUTF8(name, "\uFFFD"), maxName))
+	text := fmt.Sprintf("There is no function %q.", excerpt.Head(strings.ToValidUTF8(name, "\uFFFD"), maxName))
 	if near := b.Suggest(name); len(near) > 0 {
 		text += " The nearest names are: " + strings.Join(near, ", ") + "."
 	}

@@ -67,6 +67,7 @@ func loopClient(name string, c *config.Client) *loop.Client {
 		Dialect:          c.Dialect,
 		SchemaDialect:    c.SchemaDialect,
 		SessionTTL:       c.SessionTTL,
+		TurnMaxBytes:     c.TurnMaxBytes,
 		HistoryMaxBytes:  c.HistoryMaxBytes,
 		Images:           c.Images,
 		Sampling:         sampling,
