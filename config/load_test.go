@@ -193,7 +193,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Clients: map[string]Client{"default": {
 			Servers: []string{"files", "web"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, SessionTTL: time.Hour,
-			Resources: true, Prompts: true, MaxParallelCalls: 16, MaxTools: 128, HistoryMaxBytes: 262144,
+			Resources: true, Prompts: true, MaxParallelCalls: 16, MaxTools: 128, TurnMaxBytes: 524288, HistoryMaxBytes: 262144,
 			Keepalive: 10 * time.Second, KeepaliveStyle: "comment", Dialect: "openai", SchemaDialect: "openai", MaxToolsBytes: 524288, Models: []string{"*"},
 			Images: "describe", Elicitation: "decline", ApprovalTimeout: 10 * time.Minute,
 		}},
