@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -157,8 +158,7 @@ type overview struct {
 }
 
 func (s *Source) overview(*http.Request) page {
-	running, ended := s.Turns.Running(), s.Turns.Ended()
-	o := overview{Servers: s.Servers(), Running: len(running), Version: s.Version, NotReady: s.NotReady()}
+	o := overview{Servers: s.Servers(), Running: s.Turns.Active(), Version: s.Version, NotReady: s.NotReady()}
 	for _, server := range o.Servers {
 		if server.State == "connected" {
 			o.Connected++
@@ -169,7 +169,7 @@ func (s *Source) overview(*http.Request) page {
 			o.Catalogs = append(o.Catalogs, c)
 		}
 	}
-	o.Turns = append(running[:min(shown, len(running))], ended[:min(shown, len(ended))]...)
+	o.Turns = append(s.Turns.Running(shown), s.Turns.Ended(shown)...)
 	return page{template: "overview.html", title: "Overview", lives: true, json: o, view: o}
 }
 
@@ -179,12 +179,12 @@ func (s *Source) servers(*http.Request) page {
 }
 
 func (s *Source) turns(*http.Request) page {
-	ended := s.Turns.Ended()
-	return page{template: "turns.html", title: "Turns", lives: true, json: ended, view: append(s.Turns.Running(), ended...)}
+	ended := s.Turns.Ended(keptTurns)
+	return page{template: "turns.html", title: "Turns", lives: true, json: ended, view: append(s.Turns.Running(keptTurns), ended...)}
 }
 
 // running is for programs: a page for people has all turns.
-func (s *Source) running(*http.Request) page { return page{json: s.Turns.Running()} }
+func (s *Source) running(*http.Request) page { return page{json: s.Turns.Running(math.MaxInt)} }
 
 func (s *Source) turn(r *http.Request) page {
 	text := strings.TrimSuffix(r.PathValue("turn"), ".json")
@@ -198,6 +198,7 @@ func (s *Source) turn(r *http.Request) page {
 
 type catalogView struct {
 	Catalog
+	Costliest        int // tokens
 	Clients, Schemas []string
 }
 
@@ -211,7 +212,11 @@ func (s *Source) catalog(r *http.Request) page {
 	if !ok {
 		return missing("There is no such client profile or schema dialect.")
 	}
-	return page{template: "catalog.html", title: "Catalog", json: c, view: catalogView{c, clients, s.Schemas}}
+	view := catalogView{Catalog: c, Clients: clients, Schemas: s.Schemas}
+	for _, o := range c.Offers {
+		view.Costliest = max(view.Costliest, o.Tokens)
+	}
+	return page{template: "catalog.html", title: "Catalog", json: c, view: view}
 }
 
 func missing(why string) page {

@@ -235,7 +235,7 @@ func TestCatalog(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(selected, []string{"default", "gemini"}) || strings.Join(bars(all(doc, "tbody")[0]), " ") != "model +80.00% model +20.00% model +0.00%" {
+	if !slices.Equal(selected, []string{"default", "gemini"}) || strings.Join(bars(all(doc, "tbody")[0]), " ") != "model +100.00% model +25.00% model +0.00%" {
 		t.Errorf("%q, %q", selected, bars(doc))
 	}
 	if w := browse(source(), "/debug/catalog?client=nobody"); w.Code != 404 {
@@ -338,6 +338,23 @@ func TestJSON(t *testing.T) {
 		}
 		if w := browse(s, path+".json"); w.Body.String() != plain.Body.String() || w.Code != plain.Code || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s.json: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// A provider that breaks off, or never begins, looks like that.
+func TestFailedSegments(t *testing.T) {
+	r := loop.Report{Start: began, Duration: 2 * time.Second, StopReason: loop.StopError, Error: "unreachable", Segments: []loop.SegmentReport{
+		{First: 500 * time.Millisecond, Status: 200, Duration: time.Second, Error: "it broke off", ErrorType: "upstream_truncated"},
+		{Offset: time.Second, Duration: time.Second, Error: "refused", ErrorType: "upstream_unreachable"},
+	}}
+	lines := all(all(parse(t, browse(source(r), "/debug/turns/1")), "tbody")[0], "tr")
+	for i, want := range []struct{ bars, text string }{
+		{"model-waits 0.00%+25.00% failed 25.00%+25.00%", "upstream_truncated: it broke off"},
+		{"failed 50.00%+50.00% failed 100.00%+0.00%", "upstream_unreachable: refused"},
+	} {
+		if got := strings.Join(bars(lines[i]), " "); got != want.bars || !strings.HasSuffix(text(lines[i]), want.text) {
+			t.Errorf("%s, %s", got, text(lines[i]))
 		}
 	}
 }

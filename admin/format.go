@@ -27,7 +27,7 @@ type table struct {
 func turnsAt(now time.Time, all []Turn) table               { return table{Now: now, Turns: all} }
 func serversAt(now time.Time, all []mcp.ServerStatus) table { return table{Now: now, Servers: all} }
 
-// share is how much of all something is, in percent.
+// share is how much of a whole something is, in percent.
 func share(part, all int) string {
 	if all == 0 {
 		return "0%"

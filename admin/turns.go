@@ -63,15 +63,16 @@ func (t *Turns) Active() int {
 	return len(t.running)
 }
 
-// Running lists the turns that run, the newest first.
-func (t *Turns) Running() []Turn { return t.list(&t.running) }
+// Running lists the turns that run, the newest first, at most limit of them.
+func (t *Turns) Running(limit int) []Turn { return t.list(&t.running, limit) }
 
-// Ended lists the kept turns that have ended, the last to end first.
-func (t *Turns) Ended() []Turn { return t.list(&t.ended) }
+// Ended lists the kept turns that have ended, the last to end first, at most limit
+// of them.
+func (t *Turns) Ended(limit int) []Turn { return t.list(&t.ended, limit) }
 
-func (t *Turns) list(of *[]entry) []Turn {
+func (t *Turns) list(of *[]entry, limit int) []Turn {
 	t.mu.Lock()
-	entries := slices.Clone(*of)
+	entries := slices.Clone((*of)[max(0, len(*of)-limit):])
 	t.mu.Unlock()
 	all := make([]Turn, 0, len(entries))
 	for _, e := range slices.Backward(entries) {

@@ -99,10 +99,11 @@ func segmentRow(all scale, number int, s loop.SegmentReport) row {
 		return r
 	}
 	first := cmp.Or(s.Chunk, s.First)
-	if first == 0 || first > s.Duration {
+	begun := first > 0
+	if !begun || first > s.Duration {
 		first = s.Duration
 	}
-	r.Bars = []bar{all.bar("model-waits", s.Offset, first), all.bar(classOf("model", r.Failed), s.Offset+first, s.Duration-first)}
+	r.Bars = []bar{all.bar(classOf("model-waits", r.Failed && !begun), s.Offset, first), all.bar(classOf("model", r.Failed), s.Offset+first, s.Duration-first)}
 	if s.Status != 0 {
 		fact("status %d", s.Status)
 		fact("headers after %s", took(s.First))
