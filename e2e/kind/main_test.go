@@ -19,6 +19,9 @@ const (
 	chart     = "../../charts/mcp-via-llm"
 )
 
+// begun marks what this run has started: images of an earlier one had the same names.
+var begun = time.Now().Format(time.RFC3339)
+
 // tag is the version of the service's image that is installed.
 var tag = "one"
 
@@ -65,7 +68,7 @@ func kubectl(args ...string) (string, error) {
 // upgrade installs the release with the test's values and more.
 func upgrade(more ...string) error {
 	_, err := command("helm", append([]string{"upgrade", "--install", release, chart, "-n", namespace,
-		"-f", "values.yaml", "--set", "image.tag=" + tag, "--wait", "--timeout", "4m"}, more...)...)
+		"-f", "values.yaml", "--set", "image.tag=" + tag, "--set-string", "podAnnotations.begun=" + begun, "--wait", "--timeout", "4m"}, more...)...)
 	return err
 }
 
@@ -74,6 +77,9 @@ func install() error {
 		return err
 	}
 	for _, part := range []string{"llm", "shop", "collector"} {
+		if _, err := kubectl("patch", "deployment", part, "-p", fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"begun":%q}}}}}`, begun)); err != nil {
+			return err
+		}
 		if _, err := kubectl("rollout", "status", "deployment/"+part, "--timeout=2m"); err != nil {
 			return err
 		}

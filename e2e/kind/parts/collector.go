@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 
+	logsv1 "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	metricsv1 "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	tracev1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 )
@@ -36,10 +38,30 @@ func collect() error {
 	}
 	server := grpc.NewServer()
 	tracev1.RegisterTraceServiceServer(server, c)
+	metricsv1.RegisterMetricsServiceServer(server, metrics{})
+	logsv1.RegisterLogsServiceServer(server, logs{})
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
 	go func() { failed <- listen(":8000", c) }()
 	return <-failed
+}
+
+// metrics and logs are taken and dropped.
+type (
+	metrics struct {
+		metricsv1.UnimplementedMetricsServiceServer
+	}
+	logs struct {
+		logsv1.UnimplementedLogsServiceServer
+	}
+)
+
+func (metrics) Export(context.Context, *metricsv1.ExportMetricsServiceRequest) (*metricsv1.ExportMetricsServiceResponse, error) {
+	return &metricsv1.ExportMetricsServiceResponse{}, nil
+}
+
+func (logs) Export(context.Context, *logsv1.ExportLogsServiceRequest) (*logsv1.ExportLogsServiceResponse, error) {
+	return &logsv1.ExportLogsServiceResponse{}, nil
 }
 
 // Export implements OTLP's TraceService.
