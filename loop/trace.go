@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,15 +33,21 @@ func (h *handler) span(ctx context.Context, name string, kind trace.SpanKind, at
 }
 
 // inject puts the context of the trace into a request's headers, in the place of
-// what the client sent there.
+// what the client sent there. Where nothing is traced that stays as it came, unless
+// Envoy knows better.
 func (h *handler) inject(ctx context.Context, header http.Header) {
-	if h.Propagator == nil || !trace.SpanContextFromContext(ctx).IsValid() {
+	span := trace.SpanContextFromContext(ctx)
+	if h.Propagator == nil || !span.IsValid() {
+		return
+	}
+	carrier := propagation.HeaderCarrier(header)
+	if h.tracer == nil && trace.SpanContextFromContext(h.Propagator.Extract(context.Background(), carrier)).SpanID() == span.SpanID() {
 		return
 	}
 	for _, name := range h.Propagator.Fields() {
 		header.Del(name)
 	}
-	h.Propagator.Inject(ctx, propagation.HeaderCarrier(header))
+	h.Propagator.Inject(ctx, carrier)
 }
 
 // startTurn begins the span of a turn: what the gateway does for one request of
@@ -112,7 +119,7 @@ func saying(err error, kind string) string {
 // startSegment begins the span of an exchange with the model (semantic
 // conventions for generative AI, "Inference").
 func (t *turn) startSegment(ctx context.Context) (context.Context, trace.Span) {
-	ctx, span := t.h.span(ctx, "chat "+cut(t.req.Model, maxName), trace.SpanKindClient, func() []attribute.KeyValue {
+	ctx, span := t.h.span(ctx, strings.TrimSpace("chat "+cut(t.req.Model, maxName)), trace.SpanKindClient, func() []attribute.KeyValue {
 		return append(t.provider(), semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(cut(t.req.Model, maxName)))
 	})
 	if span.IsRecording() {

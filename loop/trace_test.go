@@ -152,6 +152,23 @@ func TestCallersTrace(t *testing.T) {
 		t.Errorf("without telemetry the caller's traceparent became %q", got)
 	}
 	untraced = newRig(whole(says("Hi.")))
+	untraced.options.Propagator = propagation.TraceContext{}
+	const flags = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-fe" // unknown ones, which a propagator drops
+	untraced.post(question+"}", func(r *http.Request) { r.Header.Set("Traceparent", flags) }, func(r *http.Request) {
+		*r = *r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+	})
+	if got := untraced.model.requests[0].Header.Get("Traceparent"); got != flags {
+		t.Errorf("without telemetry the caller's flags became %q", got)
+	}
+	untraced = newRig(whole(says("Hi.")))
+	untraced.options.Propagator = propagation.TraceContext{}
+	untraced.post(question+"}", parent, func(r *http.Request) { // Envoy's call is a child of the caller's span
+		*r = *r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.MapCarrier{"traceparent": strings.Replace(caller, "b7ad", "00f0", 1)}))
+	})
+	if got := untraced.model.requests[0].Header.Get("Traceparent"); got != strings.Replace(caller, "b7ad", "00f0", 1) {
+		t.Errorf("without telemetry Envoy's place became %q", got)
+	}
+	untraced = newRig(whole(says("Hi.")))
 	untraced.post(question + "}")
 	if got := untraced.model.requests[0].Header.Get("Traceparent"); got != "" {
 		t.Errorf("without telemetry the model was sent traceparent %q", got)
