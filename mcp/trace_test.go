@@ -136,21 +136,27 @@ func TestSpansOfCalls(t *testing.T) {
 					t.Errorf("header %q, _meta %q, want %q", header, meta, place)
 				}
 			}
-			for _, span := range w.Ended() {
-				if name := span.Name(); name != "parent" && !strings.HasPrefix(name, "tools/call ") {
-					t.Errorf("span %s: what a connection does by itself belongs to no trace", name)
-				}
-			}
-			points := strings.Join(w.points(t, "mcp.client.operation.duration"), "\n")
-			for _, want := range []string{"mcp.method.name=tools/list", "gen_ai.tool.name=add_numbers", "error.type=tool_error"} {
-				if !strings.Contains(points, want) {
-					t.Errorf("no %s among\n%s", want, points)
-				}
-			}
-			if strings.Contains(points, "session.id") {
-				t.Errorf("sessions make series:\n%s", points)
-			}
+			w.checkTheRest(t)
 		})
+	}
+}
+
+// checkTheRest asserts that a connection's own requests are measured, and in no trace.
+func (w *witness) checkTheRest(t *testing.T) {
+	t.Helper()
+	for _, span := range w.Ended() {
+		if name := span.Name(); name != "parent" && !strings.HasPrefix(name, "tools/call ") {
+			t.Errorf("there is a span %s", name)
+		}
+	}
+	points := strings.Join(w.points(t, "mcp.client.operation.duration"), "\n")
+	for _, want := range []string{"mcp.method.name=tools/list", "gen_ai.tool.name=add_numbers", "error.type=tool_error"} {
+		if !strings.Contains(points, want) {
+			t.Errorf("no %s among\n%s", want, points)
+		}
+	}
+	if strings.Contains(points, "session.id") {
+		t.Errorf("sessions make series:\n%s", points)
 	}
 }
 
@@ -233,5 +239,26 @@ func TestSessionDuration(t *testing.T) {
 	eventually(t, "the session's end is measured", func() bool { return len(w.points(t, "mcp.client.session.duration")) == 1 })
 	if got := w.points(t, "mcp.client.session.duration")[0]; strings.Contains(got, "error.type") || !strings.Contains(got, "mcp.protocol.version") {
 		t.Errorf("an ended session: %s", got)
+	}
+}
+
+// TestCallersTraceGoesOn asserts that a server gets its caller's place in a trace
+// also where the service records nothing.
+func TestCallersTraceGoesOn(t *testing.T) {
+	const caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	box := newToolbox()
+	f := box.serve(t, stateless)
+	got := make(chan [2]string, 1)
+	f.on(func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
+		if isMethod(body, "tools/call") {
+			got <- [2]string{r.Header.Get("Traceparent"), gjson.GetBytes(body, "params._meta.traceparent").String()}
+		}
+		return false
+	})
+	h := startHost(t, Options{Servers: []Server{config("box", stateless, f)}, Telemetry: Telemetry{Propagator: propagation.TraceContext{}}})
+	ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": caller})
+	toolsOf(t, h, "box").Bind(nil).Call(ctx, "box__pure", "{}")
+	if place := await(t, "the call", got); place != [2]string{caller, caller} {
+		t.Errorf("header and _meta %q", place)
 	}
 }
