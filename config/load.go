@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -32,24 +33,44 @@ func load(path string) (*Config, map[string]string, error) {
 		r.addAt(0, "", "cannot be read: %v", errors.Unwrap(err))
 		return nil, files, r.err()
 	}
-	root, problem := parse(content)
-	if problem != nil {
-		r.addAt(problem.Line, "", "%s", problem.Text)
-		return nil, files, r.err()
-	}
 	c := &Config{}
-	c.setDefaults()
 	d := &decoder{report: r, expander: &expander{dir: filepath.Dir(path), files: files}}
-	if root != nil {
-		d.value(root, "", reflect.ValueOf(c).Elem())
-	}
-	c.complete()
-	c.validate(r)
+	r.guard(func() { c.read(content, d) })
 	if err := r.err(); err != nil {
 		return nil, files, err
 	}
 	c.fingerprint, c.files = digest(content, d.inserted), files
 	return c, files, nil
+}
+
+// read fills c with what the file says.
+func (c *Config) read(content []byte, d *decoder) {
+	root, problem := parse(content)
+	if problem != nil {
+		d.addAt(problem.Line, "", "%s", problem.Text)
+		return
+	}
+	c.setDefaults()
+	if root != nil {
+		d.value(root, "", reflect.ValueOf(c).Elem())
+	}
+	c.complete()
+	c.validate(d.report)
+}
+
+// guard makes a panic of f a problem of the file: a reload must not end a service
+// that runs. The panic's own text is shown where it cannot hold a secret.
+func (r *report) guard(f func()) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error, *reflect.ValueError:
+			r.addAt(1, "", "cannot be loaded, by a fault of the service: %v", p)
+		default:
+			r.addAt(1, "", "cannot be loaded, by a fault of the service (%T)", p)
+		}
+	}()
+	f()
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
