@@ -43,7 +43,7 @@ func (c *askCommand) Run(out output) error {
 	if !extension.Exists() {
 		return errNotThrough
 	}
-	fmt.Fprintf(out.stdout, "(%d rounds, MCP tools called: %s)\n", extension.Get("iterations").Int(), extension.Get("mcp_tools_called").Raw)
+	fmt.Fprintf(out.stdout, "(rounds: %d, MCP tools called: %s)\n", extension.Get("iterations").Int(), extension.Get("mcp_tools_called").Raw)
 	if away := extension.Get("servers_unavailable").Array(); len(away) > 0 {
 		fmt.Fprintf(out.stderr, "MCP servers that are not available: %v\n", away)
 	}

@@ -14,7 +14,7 @@ func TestAsk(t *testing.T) {
 	s := start(t, writeConfig(t, serveConfig(base, "")))
 	t.Setenv("MCP_TEST_KEY", "k")
 	code, stdout, stderr := command(t, "ask", "--url", s.http+"/v1", "--model", "m", "--key-env", "MCP_TEST_KEY", "What is 5 plus 7?")
-	if want := "12\n(2 rounds, MCP tools called: [\"calc__add\"])\n"; code != 0 || stdout != want || requests.Load() != 2 {
+	if want := "12\n(rounds: 2, MCP tools called: [\"calc__add\"])\n"; code != 0 || stdout != want || requests.Load() != 2 {
 		t.Errorf("exit code %d, %d requests\n%s%s", code, requests.Load(), stdout, stderr)
 	}
 	code, stdout, stderr = command(t, "ask", "--url", base, "--model", "m", "hi")

@@ -140,7 +140,7 @@ func TestTrace(t *testing.T) {
 // TestHelmTest asserts that the chart's own test passes, and so what NOTES say.
 func TestHelmTest(t *testing.T) {
 	out, err := command("helm", "test", release, "-n", namespace, "--logs")
-	if err != nil || !strings.Contains(out, "I have ") || !strings.Contains(out, "rounds, MCP tools called") {
+	if err != nil || !strings.Contains(out, "I have ") || !strings.Contains(out, "(rounds: ") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
