@@ -103,17 +103,20 @@ func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
 			heard.from = ex.cp.run
 		}
 		heard.reply = w.replyTo(ex, heard.id)
-		if w.hear(heard) {
+		if w.to.hear(heard) {
 			return nil
 		}
 	case !msg.Get("result").Exists() && !msg.Get("error").IsObject():
 		return nil
 	case ex.cp != nil:
+		defer w.to.answered(ex.cp.requestID()) // the SDK numbers its requests
 		return ex.cp.take(msg)
 	case ex.id != "":
 		return withID(msg, ex.id)
 	default: // an old server may answer on the common stream
-		if cp, ok := w.pending.Load(msg.Get("id").Raw); ok {
+		id := msg.Get("id").Raw
+		defer w.to.answered(id)
+		if cp, ok := w.pending.Load(id); ok {
 			return cp.(*capture).take(msg)
 		}
 	}

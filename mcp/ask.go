@@ -103,7 +103,7 @@ func (s *session) answerTo(ctx context.Context, run *running, method string, par
 	}
 	switch {
 	case run == nil:
-		return refuse(codeRejected, "not answered: it cannot be told which running request this belongs to")
+		return refuse(codeRejected, "not answered: it cannot be told which running request this belongs to, or whether to one that was given up")
 	case run.asker == nil:
 		return refuse(codeRejected, "not answered: nobody can be asked during this request")
 	case !run.mayAsk():

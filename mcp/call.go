@@ -20,6 +20,7 @@ const (
 	OutcomeToolError        = "tool_error"        // the tool, or its server, answered with an error
 	OutcomeInvalidArguments = "invalid_arguments" // not sent: they do not fit the schema
 	OutcomeUnknownTool      = "unknown_tool"
+	OutcomeDenied           = "denied" // not sent: the query's filter leaves out what it would read
 	OutcomeTimeout          = "timeout"
 	OutcomeCancelled        = "cancelled"   // the caller's context ended
 	OutcomeUnavailable      = "unavailable" // not sent: the server is away
@@ -196,7 +197,7 @@ func (s *session) call(run *running, given answers) (answer, error) {
 	cp.run, cp.giveUp = run, cancel
 	defer s.leave(ctx, run, cp)
 	res, err := run.what.send(ctx, s, s.callMeta(run), given)
-	got := cp.answer()
+	got := cp.peek()
 	if got.result == nil && err == nil {
 		// The answer came on another stream than that of its request.
 		got.result, err = json.Marshal(res)

@@ -24,6 +24,7 @@ type capture struct {
 	id     string         // of the request, raw JSON
 	result []byte         // raw JSON of the result, nil if there was none
 	rpc    *jsonrpc.Error // the server's own error
+	over   bool           // the answer came, whatever it is
 	sent   bool           // the request left, or began to
 	status int            // HTTP status, if it was an error
 	lost   bool           // answered 404 to a request with a session id
@@ -56,6 +57,7 @@ func (cp *capture) cancelled() { cp.tell.Do(func() { close(cp.told) }) }
 func (cp *capture) take(msg gjson.Result) []byte {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
+	cp.over = true
 	if result := msg.Get("result"); result.Exists() {
 		cp.result = bytesOf(result.Raw)
 		if cp.run != nil {
@@ -147,13 +149,30 @@ func (cp *capture) answer() answer {
 	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost, cp.odd}
 }
 
+// unanswered gives the id of a request that the server may still work on, "" if it
+// cannot: the request never left, was answered, or was refused by HTTP.
+func (cp *capture) unanswered() string {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if !cp.sent || cp.over || cp.lost || cp.status >= 400 && cp.status < 500 {
+		return ""
+	}
+	return cp.id
+}
+
 // captureConn serves captures, and hears the server, on transports where all
 // messages arrive on one stream: stdio and 2024-11-05. (The SDK wants its own
 // connection type for Streamable HTTP; there the RoundTripper does it.)
 type captureConn struct {
 	sdk.Connection
-	hear    func(incoming) bool
+	to      listener
 	pending sync.Map // jsonrpc.ID to *capture
+}
+
+// listener is told what a server sends. A session is one.
+type listener interface {
+	hear(incoming) bool
+	answered(id string) // the answer to that request came, after captures took it
 }
 
 func (c *captureConn) Write(ctx context.Context, msg jsonrpc.Message) error {
@@ -182,6 +201,7 @@ func (c *captureConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if cp, ok := c.pending.Load(m.ID); ok {
 				cp.(*capture).takeResponse(m)
 			}
+			c.to.answered(rawID(m.ID))
 		case *jsonrpc.Request:
 			heard := incoming{id: rawID(m.ID), method: m.Method, params: m.Params}
 			heard.reply = func(ctx context.Context, result json.RawMessage, refusal *jsonrpc.Error) error {
@@ -191,7 +211,7 @@ func (c *captureConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 				}
 				return c.Connection.Write(ctx, answer)
 			}
-			if c.hear(heard) {
+			if c.to.hear(heard) {
 				continue
 			}
 		}
@@ -203,7 +223,7 @@ func (c *captureConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (cp *capture) takeResponse(m *jsonrpc.Response) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	cp.result = m.Result
+	cp.result, cp.over = m.Result, true
 	errors.As(m.Error, &cp.rpc)
 	if errors.Is(m.Error, errMessageTooLarge) {
 		cp.odd = tooLarge

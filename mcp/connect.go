@@ -123,7 +123,7 @@ func (c *conn) newSession() *session {
 	s := &session{
 		cfg: c.cfg, log: c.log, group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(),
 		logs: serverLog{limit: rate.NewLimiter(logRate, logBurst)},
-		runs: map[string]*running{}, questions: map[string]context.CancelFunc{},
+		runs: map[string]*running{}, givenUp: map[string]bool{}, questions: map[string]context.CancelFunc{},
 		dead: make(chan struct{}), pages: map[string]page{},
 	}
 	s.calls, s.cut = context.WithCancel(context.Background())
@@ -237,7 +237,7 @@ func (e *statusError) refusesPost() bool {
 
 func (c *conn) newTransport(s *session, sse bool) (transport, error) {
 	if len(c.cfg.Command) > 0 {
-		return newStdioTransport(c.cfg, c.log, s.hear)
+		return newStdioTransport(c.cfg, c.log, s)
 	}
 	return c.newWire(s, sse)
 }

@@ -1,10 +1,13 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // only keeps the tools that have one of these names for rules.
@@ -104,5 +107,43 @@ func TestFilterBehindTheBudget(t *testing.T) {
 	}
 	if tool, _, err := b.Resolve(searchName, `{"query":"x"}`); err != nil || tool.Server != "" {
 		t.Errorf("resolved: %+v, %v", tool, err)
+	}
+}
+
+// without keeps everything but what has this name.
+type without string
+
+func (w without) Key() string { return "without " + string(w) }
+
+func (w without) Keep(t Tool) bool { return t.Name != string(w) }
+
+// A resource that is left out cannot be read by way of a template either.
+func TestFilterHoldsForTemplates(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	read := func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "read " + r.Params.URI}}}, nil
+	}
+	for _, name := range []string{"open", "secret"} {
+		box.server.AddResource(&sdk.Resource{Name: name, URI: "file:///" + name}, read)
+	}
+	box.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "any", URITemplate: "{+uri}"}, read)
+	h, _ := library(t, stateful, box)
+	const secret, template = "mcp_resource__box__secret", "mcp_resource__box__any"
+	whole := all(t, h, "box").Bind(nil)
+	if res := whole.Call(t.Context(), template, `{"uri":"file:///secret"}`); res.Text != "read file:///secret" {
+		t.Errorf("without a filter: %+v", res)
+	}
+	b := h.Toolset(t.Context(), Query{Servers: []string{"box"}, Resources: true, Filter: without(secret)}).Bind(nil)
+	for uri, want := range map[string]string{
+		"file:///open": OutcomeOK, "file:///secret": OutcomeDenied, "FILE://localhost/a/%2E./secret": OutcomeDenied,
+	} {
+		arguments := `{"uri":"` + uri + `"}`
+		if res := b.Call(t.Context(), template, arguments); res.Outcome != want || res.IsError != (want != OutcomeOK) {
+			t.Errorf("%s: %+v", uri, res)
+		}
+		if _, _, err := b.Resolve(template, arguments); (err == nil) != (want == OutcomeOK) {
+			t.Errorf("%s resolves: %v", uri, err)
+		}
 	}
 }

@@ -72,7 +72,7 @@ func (s *session) asked(m incoming) {
 	}
 	s.replies++
 	run := m.from
-	if run == nil && len(s.runs) == 1 {
+	if run == nil && len(s.runs) == 1 && len(s.givenUp) == 0 {
 		for _, only := range s.runs {
 			run = only
 		}
@@ -103,6 +103,13 @@ func (s *session) asked(m incoming) {
 			s.log.Debug("answering a request of the server", "method", m.method, "error", plainError(ctx, s.tr, err))
 		}
 	})
+}
+
+// answered notes an answer of the server, late or not.
+func (s *session) answered(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.givenUp, id)
 }
 
 // reply is the answer to a request that came as a message of its own, as servers

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -83,3 +85,48 @@ func parse(data []byte) gjson.Result {
 
 // bytesOf gives the bytes of a string, which must not be changed.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// repeatedMember gives the name of a member that an object in valid JSON has twice.
+// Parsers differ in which of the two counts (RFC 8259, section 4), so a rule might
+// be checked with one value and the server use the other.
+func repeatedMember(text string) (name string, twice bool) {
+	type level struct {
+		seen map[string]bool // nil in an array
+		name bool            // a name comes next
+	}
+	var levels []level
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return "", false
+		}
+		var in *level
+		if len(levels) > 0 {
+			in = &levels[len(levels)-1]
+		}
+		switch token {
+		case json.Delim('}'), json.Delim(']'):
+			levels = levels[:len(levels)-1]
+			continue
+		}
+		if in != nil && in.name {
+			name := token.(string)
+			if in.seen[name] {
+				return name, true
+			}
+			in.seen[name], in.name = true, false
+			continue
+		}
+		if in != nil {
+			in.name = in.seen != nil
+		}
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{map[string]bool{}, true})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		}
+	}
+}

@@ -140,8 +140,9 @@ const (
 )
 
 // lines configures a stdio server that answers by a script: for each method the
-// lines that it prints, in which ID stands for the request's id. seen gives what it
-// read so far.
+// lines that it prints, in which ID stands for the request's id, and NAME-ID for that of
+// the last call of the tool NAME. A key may be a method and a tool's name, or a space
+// and the id that an answer is for. seen gives what it read so far.
 func lines(t *testing.T, name string, script map[string][]string) (cfg Server, seen func() []heard) {
 	t.Helper()
 	file := t.TempDir() + "/seen"
@@ -170,11 +171,19 @@ func runLines() {
 		panic(err)
 	}
 	in := bufio.NewScanner(os.Stdin)
+	ids := []string{}
 	for in.Scan() {
 		line := in.Text()
 		fmt.Fprintln(seen, line)
 		method, id := gjson.Get(line, "method").String(), gjson.Get(line, "id").Raw
-		answer, ok := script[method]
+		of := id
+		if name := gjson.Get(line, "params.name").String(); name != "" {
+			of, ids = name, append([]string{name + "-ID", id}, ids...)
+		}
+		answer, ok := script[method+" "+of]
+		if !ok {
+			answer, ok = script[method]
+		}
 		switch {
 		case ok:
 		case method == "initialize":
@@ -201,7 +210,7 @@ func runLines() {
 				}
 				text = `"}]},"jsonrpc":"2.0","id":ID}`
 			}
-			fmt.Println(strings.ReplaceAll(text, "ID", id))
+			fmt.Println(strings.NewReplacer(append(ids, "ID", id)...).Replace(text))
 		}
 	}
 }

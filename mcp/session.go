@@ -55,6 +55,7 @@ type session struct {
 	mu        sync.Mutex
 	closing   bool                          // no call may begin
 	runs      map[string]*running           // by progress token
+	givenUp   map[string]bool               // requests without an answer that may still run at the server, by raw id
 	questions map[string]context.CancelFunc // the server's open requests, by raw id
 	replies   int                           // answers to these that are made or on their way
 	// running counts calls. One that the SDK gave up still counts while it is on
@@ -99,6 +100,10 @@ func (s *session) enter(run *running) bool {
 func (s *session) leave(ctx context.Context, run *running, cp *capture) {
 	s.mu.Lock()
 	delete(s.runs, run.token)
+	if id := cp.unanswered(); id != "" {
+		s.givenUp[id] = true
+	}
+	cp.answer() // from here on, a late answer concerns givenUp alone
 	s.mu.Unlock()
 	if ctx.Err() == nil {
 		s.running.Done()

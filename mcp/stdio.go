@@ -26,10 +26,10 @@ const reapTimeout = 200 * time.Millisecond
 type stdioTransport struct {
 	child *child
 	conn  *stdioConn
-	hear  func(incoming) bool
+	to    listener
 }
 
-func newStdioTransport(cfg *Server, log *slog.Logger, hear func(incoming) bool) (*stdioTransport, error) {
+func newStdioTransport(cfg *Server, log *slog.Logger, to listener) (*stdioTransport, error) {
 	p, err := startChild(cfg, log)
 	if err != nil {
 		return nil, err
@@ -40,12 +40,12 @@ func newStdioTransport(cfg *Server, log *slog.Logger, hear func(incoming) bool) 
 		known: make(chan struct{}), closed: make(chan struct{}),
 	}
 	p.group.Go(conn.readAll)
-	return &stdioTransport{p, conn, hear}, nil
+	return &stdioTransport{p, conn, to}, nil
 }
 
 // Connect implements [sdk.Transport].
 func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
-	return &captureConn{Connection: t.conn, hear: t.hear}, nil
+	return &captureConn{Connection: t.conn, to: t.to}, nil
 }
 
 func (t *stdioTransport) abort() {

@@ -61,10 +61,10 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 		raw:         raw.Raw,
 		schema:      input.Raw,
 		description: cmp.Or(raw.Get("description").String(), raw.Get("title").String(), raw.Get("annotations.title").String()),
-		readOnly:    raw.Get("annotations.readOnlyHint").Bool(),
+		readOnly:    raw.Get("annotations.readOnlyHint").Type == gjson.True,
 		functions:   new(sync.Map),
 	}
-	t.repeatable = t.readOnly || raw.Get("annotations.idempotentHint").Bool()
+	t.repeatable = t.readOnly || raw.Get("annotations.idempotentHint").Type == gjson.True
 	// Without a schema of an object the tool is worth offering all the same, and
 	// only its server can say whether a call is good.
 	if original != "" {

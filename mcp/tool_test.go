@@ -88,6 +88,10 @@ func TestArguments(t *testing.T) {
 		{"number", free, "5", "", "must be one JSON object"},
 		{"array", free, "[]", "", "must be one JSON object"},
 		{"text", free, `"{}"`, "", "must be one JSON object"},
+		{"a member twice", free, `{"path":"/etc","n":[1],"path":"/ok"}`, "", `the member "path" is there twice`},
+		{"a member twice, written otherwise", free, `{"path":"/etc","p\u0061th":"/ok"}`, "", `the member "path" is there twice`},
+		{"a member twice, deep down", free, `{"a":[{},{"b":{"c":1,"d":{},"c":null}}]}`, "", `the member "c" is there twice`},
+		{"a member once in each object", free, `{"a":[{"a":1},{"a":[{"a":"a"}],"b":"a"}],"b":{"a":{}}}`, `{"a":[{"a":1},{"a":[{"a":"a"}],"b":"a"}],"b":{"a":{}}}`, ""},
 		{"two objects", free, "{}{}", "", "not valid JSON"},
 		{"cut off", free, `{"a":`, "", "not valid JSON"},
 		{"exact limit", strict, `{"n":9007199254740993}`, `{"n":9007199254740993}`, ""},
@@ -168,4 +172,16 @@ func FuzzArguments(f *testing.F) {
 			t.Errorf("%q became %q", text, args)
 		}
 	})
+}
+
+// Only a JSON true counts: rules build on it.
+func TestHintsMustBeTrue(t *testing.T) {
+	for value, want := range map[string]bool{`true`: true, `false`: false, `"true"`: false, `1`: false, `"1"`: false, `[true]`: false, `{}`: false, `null`: false} {
+		for _, hint := range []string{"readOnlyHint", "idempotentHint"} {
+			tool := parseTool(t, `{"name":"x","inputSchema":{"type":"object"},"annotations":{"`+hint+`":`+value+`}}`)
+			if tool.repeatable != want || tool.readOnly != (want && hint == "readOnlyHint") {
+				t.Errorf("%s %s: %v %v", hint, value, tool.readOnly, tool.repeatable)
+			}
+		}
+	}
 }

@@ -58,8 +58,9 @@ type entry struct {
 	tool   *tool
 	as     *schema.Function // the tool as the provider takes it
 	origin origin
-	conn   *conn // nil for the two of budget.go
-	place  int   // of its server in the query
+	conn   *conn           // nil for the two of budget.go
+	place  int             // of its server in the query
+	barred map[string]bool // of a template: what it must not make, by [sameURI]
 }
 
 // Toolset is what some servers offer now, under injected names. It is immutable,
@@ -150,7 +151,7 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 		e.name(name)
 	}
 	if q.Filter != nil { // after the names, so that those do not depend on it
-		ts.entries = slices.DeleteFunc(ts.entries, func(e entry) bool { return !q.Filter.Keep(e.Tool) })
+		ts.filter(q.Filter)
 	}
 	slices.SortFunc(ts.entries, func(a, b entry) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Name, b.Name))
@@ -161,6 +162,27 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 	ts.index = sync.OnceValue(func() *searchIndex { return newSearchIndex(ts.entries) })
 	ts.plain = ts.bind(nil)
 	return ts
+}
+
+// filter leaves out what f does not keep. A resource that is left out cannot be read
+// by way of a template either.
+func (ts *Toolset) filter(f Filter) {
+	barred := map[string]map[string]bool{}
+	ts.entries = slices.DeleteFunc(ts.entries, func(e entry) bool {
+		keep := f.Keep(e.Tool)
+		if !keep && e.tool.kind == KindResource {
+			if barred[e.Server] == nil {
+				barred[e.Server] = map[string]bool{}
+			}
+			barred[e.Server][sameURI(e.tool.uri)] = true
+		}
+		return !keep
+	})
+	for i := range ts.entries {
+		if e := &ts.entries[i]; e.tool.kind == KindTemplate {
+			e.barred = barred[e.Server]
+		}
+	}
 }
 
 // wanted gives what of a catalog is to be offered as functions.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"errors"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -122,4 +123,37 @@ func (op operator) escape(value string) string {
 		}
 	}
 	return b.String()
+}
+
+// uriParts is the expression of RFC 3986, appendix B, which fits every text.
+var uriParts = regexp.MustCompile(`(?s)^(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?`)
+
+// sameURI is equal for URIs that a server may take for the same: those that RFC 3986,
+// section 6.2 and RFC 8089 say are, and those that differ only in what servers often
+// overlook: escaped reserved characters, repeated and trailing slashes, the fragment,
+// user names, and a query of a file. It serves to refuse, so rather too many are equal.
+func sameURI(uri string) string {
+	parts := uriParts.FindStringSubmatch(uri)
+	scheme, host, query := strings.ToLower(parts[1]), strings.ToLower(unescape(parts[2])), unescape(parts[4])
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
+	host = strings.TrimSuffix(host, ":")
+	if scheme == "file" {
+		query, host = "", strings.TrimSuffix(host, "localhost")
+	}
+	return scheme + ":" + strings.TrimSuffix(host+path.Clean("/"+unescape(parts[3])), "/") + "?" + query
+}
+
+var anyTriplet = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
+// unescape decodes what is percent-encoded, even if it was so more than once, and
+// leaves a stray % as it is.
+func unescape(text string) string {
+	for range 3 {
+		text = anyTriplet.ReplaceAllStringFunc(text, func(t string) string {
+			n, _ := strconv.ParseUint(t[1:], 16, 8) // two hexadecimal digits
+			return string([]byte{byte(n)})
+		})
+	}
+	return text
 }

@@ -75,3 +75,25 @@ func TestExpansionKeepsValues(t *testing.T) {
 		}
 	})
 }
+
+func TestSameURI(t *testing.T) {
+	for _, same := range [][]string{
+		{"file:///secret", "FILE:///secret", "file://localhost/secret", "file:/secret", "file:secret", "file:////secret/", "file:///a/../secret", "file:///a/%2e%2E/%73ecret", "file:///%2573ecret", "file:///secret#x", "file:///secret?x", "file:///./secret"},
+		{"https://example.com/a/b", "https://EXAMPLE.com:443/a%2Fb", "https://u@example.com/a/b/", "https://example.com:/a/b"},
+		{"note://secret", "note://SECRET/", "note://%73ecret"},
+		{"db://t/1?x=a b", "db://t/1?x=a%20b"},
+	} {
+		for _, uri := range same {
+			if sameURI(uri) != sameURI(same[0]) {
+				t.Errorf("%q and %q: %q, %q", same[0], uri, sameURI(same[0]), sameURI(uri))
+			}
+		}
+	}
+	seen := map[string]string{}
+	for _, uri := range []string{"file:///secret", "file:///Secret", "file:///secrets", "file:///secret/a", "note://secret", "note:///secret", "db://t/1", "db://t/1?x=a", "db://t/1?x=b", "http://h/x", "https://h/x", "http://h:81/x", "", "%", "50%"} {
+		if other, ok := seen[sameURI(uri)]; ok {
+			t.Errorf("%q and %q are one", uri, other)
+		}
+		seen[sameURI(uri)] = uri
+	}
+}

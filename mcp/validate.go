@@ -2,9 +2,12 @@ package mcp
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 // errArguments is what the model is told about arguments that do not fit.
@@ -24,6 +27,9 @@ func (t *tool) arguments(text string) (json.RawMessage, error) {
 	}
 	if !gjson.Parse(text).IsObject() {
 		return nil, &errArguments{[]string{"the arguments must be one JSON object"}}
+	}
+	if name, twice := repeatedMember(text); twice {
+		return nil, &errArguments{[]string{fmt.Sprintf("the member %q is there twice in one object", excerpt.Head(name, 60))}}
 	}
 	if t.input != nil {
 		if problems := t.input.Problems(text); problems != nil {

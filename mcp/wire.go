@@ -51,7 +51,7 @@ type wire struct {
 	trace  func(context.Context, http.Header) // puts the context of a trace into a request
 	probe  time.Duration                      // for requests that a server may leave without an answer
 	onEnd  func(listen bool)                  // a standing stream ended
-	hear   func(incoming) bool
+	to     listener
 	sse    bool // the transport of 2024-11-05
 	client *http.Client
 
@@ -83,7 +83,7 @@ func (c *conn) newWire(s *session, sse bool) (*wire, error) {
 	}
 	w := &wire{
 		base: base, next: c.signer.RoundTripper(base), origin: origin, header: header,
-		trace: c.host.tracing.header, probe: c.cfg.ConnectTimeout / 2, sse: sse, hear: s.hear,
+		trace: c.host.tracing.header, probe: c.cfg.ConnectTimeout / 2, sse: sse, to: s,
 		onEnd: func(listen bool) {
 			if listen {
 				s.deaf.Store(true)
@@ -94,7 +94,7 @@ func (c *conn) newWire(s *session, sse bool) (*wire, error) {
 	w.ctx, w.cut = context.WithCancel(context.Background())
 	w.client = &http.Client{Transport: w, CheckRedirect: w.redirect}
 	if sse {
-		w.Transport = captureTransport{&sdk.SSEClientTransport{Endpoint: c.cfg.URL, HTTPClient: w.client, MaxEventSize: -1}, s.hear}
+		w.Transport = captureTransport{&sdk.SSEClientTransport{Endpoint: c.cfg.URL, HTTPClient: w.client, MaxEventSize: -1}, s}
 	} else {
 		w.Transport = &sdk.StreamableClientTransport{
 			Endpoint: c.cfg.URL, HTTPClient: w.client, MaxEventSize: -1, MaxRetries: streamRetries,
@@ -106,7 +106,7 @@ func (c *conn) newWire(s *session, sse bool) (*wire, error) {
 // captureTransport gives its connections captures.
 type captureTransport struct {
 	sdk.Transport
-	hear func(incoming) bool
+	to listener
 }
 
 func (t captureTransport) Connect(ctx context.Context) (sdk.Connection, error) {
@@ -114,7 +114,7 @@ func (t captureTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &captureConn{Connection: conn, hear: t.hear}, nil
+	return &captureConn{Connection: conn, to: t.to}, nil
 }
 
 func (w *wire) abort() {
