@@ -19,8 +19,23 @@ func (t *turn) take() (release func()) {
 	return func() { <-t.places }
 }
 
-// runCall runs one call. A panic of the tool's side ends the call, not the process.
-func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
+// targets tells what the calls of a reply are of.
+func (t *turn) targets(reply *chat.Reply) []string {
+	all := make([]string, len(reply.Calls))
+	for i, c := range reply.Calls {
+		all[i] = t.tools.Target(c.Name, c.Arguments)
+	}
+	return all
+}
+
+// moved says whether a call that was once of target would now reach another tool.
+func (t *turn) moved(name, arguments, target string) bool {
+	now := t.tools.Target(name, arguments)
+	return target != "" && now != "" && now != target
+}
+
+// runCall runs one call, if it still is of target. A panic of the tool's side ends the call, not the process.
+func (t *turn) runCall(ctx context.Context, call chat.Call, target string) (result Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.h.Log.ErrorContext(ctx, "a tool call panicked", "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
@@ -32,6 +47,10 @@ func (t *turn) runCall(ctx context.Context, call chat.Call) (result Result) {
 	}
 	if call.Bad != "" {
 		return badArguments(call)
+	}
+	if t.moved(call.Name, call.Arguments, target) {
+		t.h.Log.WarnContext(ctx, "a call was not run: its name has come to be another tool's", "tool", call.Name)
+		return Result{Text: noticeMoved, Outcome: "unknown_tool"}
 	}
 	result = t.tools.Call(ctx, call.Name, call.Arguments)
 	result.Text = t.fit(result.Text)

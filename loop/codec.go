@@ -24,7 +24,7 @@ func encodeRecord(r *record) (sessions.Fields, error) {
 		t.OpenUntilUnixMs = r.openUntil.UnixMilli()
 	}
 	for _, c := range r.calls {
-		t.Calls = append(t.Calls, &sessions.Call{Id: c.id, Name: c.name, Hidden: c.hidden, Repeatable: c.repeatable, Asks: c.asks})
+		t.Calls = append(t.Calls, &sessions.Call{Id: c.id, Name: c.name, Hidden: c.hidden, Repeatable: c.repeatable, Asks: c.asks, Target: []byte(c.target)})
 	}
 	if r.about != "" || len(r.asking()) > 0 {
 		t.Version = sessions.RecordVersion
@@ -70,7 +70,7 @@ func decodeRecord(fields sessions.Fields) (*record, error) {
 	}
 	for i, c := range t.Calls {
 		arguments := gjson.GetBytes(t.Message, fmt.Sprintf("tool_calls.%d.function.arguments", i)).String()
-		r.calls = append(r.calls, heldCall{id: c.Id, name: c.Name, arguments: arguments, hidden: c.Hidden, repeatable: c.Repeatable, asks: c.Asks})
+		r.calls = append(r.calls, heldCall{id: c.Id, name: c.Name, arguments: arguments, hidden: c.Hidden, repeatable: c.Repeatable, asks: c.Asks, target: string(c.Target)})
 	}
 	return r, r.take(fields)
 }
@@ -133,10 +133,10 @@ func decodeResult(raw []byte) (Result, error) {
 
 // encodeSegment encodes a reply; the calls at the places in asks run only when the
 // user has agreed.
-func encodeSegment(place int, reply *chat.Reply, asks map[int]bool) (sessions.Fields, error) {
+func encodeSegment(place int, reply *chat.Reply, asks map[int]bool, targets []string) (sessions.Fields, error) {
 	s := &sessions.Segment{Message: []byte(reply.Message), Finish: reply.Finish, Usage: []byte(reply.Usage)}
 	for i, c := range reply.Calls {
-		s.Calls = append(s.Calls, &sessions.Call{Id: c.ID, Name: c.Name, Asks: asks[i]})
+		s.Calls = append(s.Calls, &sessions.Call{Id: c.ID, Name: c.Name, Asks: asks[i], Target: []byte(targets[i])})
 	}
 	raw, err := proto.Marshal(s)
 	return sessions.Fields{segmentField(place): raw}, err
@@ -156,6 +156,7 @@ func decodeJournal(fields sessions.Fields) ([]journalRound, error) {
 		}
 		round := journalRound{message: string(s.Message), finish: s.Finish, usage: string(s.Usage), results: map[int]Result{}, asks: map[int]bool{}}
 		for i, c := range s.Calls {
+			round.targets = append(round.targets, string(c.Target))
 			if c.Asks {
 				round.asks[i] = true
 			}

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -129,7 +130,8 @@ type fakeTools struct {
 	unavailable []string
 	system      string
 	omitted     []string
-	approve     []string // names of tools that need the user's consent
+	targets     map[string]string // of names that have come to be another tool's
+	approve     []string          // names of tools that need the user's consent
 
 	mu       sync.Mutex
 	calls    []madeCall
@@ -166,6 +168,13 @@ func (f *fakeTools) Runs(name, arguments string) string {
 		return name
 	}
 	return ""
+}
+func (f *fakeTools) Target(name, arguments string) string {
+	runs := f.Runs(name, arguments)
+	if runs == "" {
+		return ""
+	}
+	return cmp.Or(f.targets[runs], "srv\x00"+runs)
 }
 func (f *fakeTools) Unavailable() []string { return f.unavailable }
 func (f *fakeTools) Declined(_ context.Context, name, _, why string) {

@@ -17,6 +17,7 @@ type flight struct {
 	t       *turn
 	place   int // of the segment
 	calls   []chat.Call
+	targets []string // of the calls
 	results []Result
 	done    []chan struct{} // closed when the result is there
 	cancel  context.CancelFunc
@@ -35,7 +36,7 @@ type flight struct {
 // fly starts the MCP calls of a segment, save those whose results are known. Every
 // call will have a result: one that says what went wrong, if need be.
 func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
-	f := &flight{t: t, place: place, calls: calls, results: make([]Result, len(calls)), wanted: make(chan struct{}, 1), stands: make(chan struct{})}
+	f := &flight{t: t, place: place, calls: calls, targets: t.bound, results: make([]Result, len(calls)), wanted: make(chan struct{}, 1), stands: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.calls)
 	f.cancel = cancel
 	for range calls {
@@ -66,7 +67,7 @@ func (f *flight) run(ctx context.Context, i int) {
 	ctx, span := f.t.startCall(ctx, call)
 	result := f.t.runCall(f.t.askable(ctx, f.calls[i].Name, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
 		return f.put(ctx, newElicitation(i, server, params))
-	}), call)
+	}), call, f.targets[i])
 	f.t.endCall(span, result)
 	f.notes.RLock()
 	defer f.notes.RUnlock()

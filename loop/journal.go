@@ -44,6 +44,7 @@ type journalRound struct {
 	message, finish, usage string // of the model's reply
 	results                map[int]Result
 	asks                   map[int]bool // calls that run only when the user has agreed, by place
+	targets                []string     // of the calls, as heldCall has them
 	pause                  *pause       // how the turn ended with this segment; nil if it did not come to that
 }
 
@@ -154,8 +155,8 @@ func (j *journal) begun() {
 
 // segment notes a reply whose calls are about to run, save those in asks. place
 // counts from 0.
-func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply, asks map[int]bool) {
-	fields, err := encodeSegment(place, reply, asks)
+func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply, asks map[int]bool, targets []string) {
+	fields, err := encodeSegment(place, reply, asks, targets)
 	if err == nil && !j.open {
 		if err = j.store(ctx, func(ctx context.Context) error {
 			if _, err := j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL); err != nil {

@@ -84,6 +84,10 @@ type Tools interface {
 	// Runs gives the injected name of the tool that a call runs: a call may go through
 	// another tool. It is "" if there is no tool of that name.
 	Runs(name, arguments string) string
+	// Target tells what a call is of, such that no two tools ever have the same: a
+	// name may come to be that of another tool. It is "" if there is no tool of that
+	// name.
+	Target(name, arguments string) string
 	// Approval says whether the operator wants the user asked before this call runs.
 	Approval(name, arguments string) bool
 	// Declined tells of a call that Approval was for and that does not run; why is

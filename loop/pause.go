@@ -51,7 +51,7 @@ func (t *turn) hold(reply *chat.Reply, asks map[int]bool) *held {
 		call := heldCall{id: c.ID, name: c.Name, arguments: c.Arguments, hidden: t.hidden(c.Name)}
 		if call.hidden {
 			_, call.repeatable = t.tools.Hints(c.Name, c.Arguments)
-			call.asks = asks[i]
+			call.asks, call.target = asks[i], t.bound[i]
 			if c.Bad != "" {
 				r.results[i] = badArguments(c)
 			}

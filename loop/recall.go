@@ -121,7 +121,7 @@ func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 	}
 	call := chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments}
 	ctx, span := t.startCall(ctx, call, h.mixedTurn()...)
-	result := t.runCall(h.askable(ctx, t, place), call)
+	result := t.runCall(h.askable(ctx, t, place), call, c.target)
 	t.endCall(span, result)
 	t.rec.ended(entry, result, true)
 	result.open = &openSpan{span, time.Now()}
@@ -156,6 +156,7 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		t.text = chat.JoinText(t.text, reply.Text)
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
 		t.rec.segment(SegmentReport{Replayed: true, Tools: len(reply.Calls), Finish: reply.Finish})
+		t.bind(reply, &round)
 		if own := t.own(reply.Calls); len(own) > 0 {
 			return true, t.pendAgain(ctx, reply, round.asks, own)
 		}
@@ -165,7 +166,7 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		}
 		for i, call := range reply.Calls {
 			if _, done := round.results[i]; !done && len(asks) == 0 {
-				if _, repeatable := t.tools.Hints(call.Name, call.Arguments); !repeatable {
+				if _, repeatable := t.tools.Hints(call.Name, call.Arguments); !repeatable || t.moved(call.Name, call.Arguments, t.bound[i]) {
 					round.results[i] = Result{Text: noticeUnknown, Outcome: "unknown"}
 					t.journal.call(ctx, place, i, round.results[i])
 				}
@@ -176,6 +177,21 @@ func (t *turn) replay(ctx context.Context) (ended bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// bind holds the calls of a broken attempt to what they were of. Of those that
+// would now reach another tool the user is not asked.
+func (t *turn) bind(reply *chat.Reply, round *journalRound) {
+	t.bound = t.targets(reply)
+	for i, c := range reply.Calls {
+		if i >= len(round.targets) || round.targets[i] == "" {
+			continue // noted by a replica that knew no targets
+		}
+		if t.bound[i] = round.targets[i]; round.asks[i] && t.moved(c.Name, c.Arguments, t.bound[i]) {
+			delete(round.asks, i)
+			round.results[i] = Result{Text: noticeMoved, Outcome: "unknown_tool"}
+		}
+	}
 }
 
 // pendAgain ends a mixed turn whose answer the client never had. Its hidden calls

@@ -32,9 +32,10 @@ type heldCall struct {
 	id         string
 	name       string
 	arguments  string
-	hidden     bool // run here; others are the client's
-	repeatable bool // running it twice does no harm
-	asks       bool // runs only when the user has agreed
+	hidden     bool   // run here; others are the client's
+	repeatable bool   // running it twice does no harm
+	asks       bool   // runs only when the user has agreed
+	target     string // what Tools.Target said when it was held; "" if it was not asked
 }
 
 // What the model is told in place of results that are not there.
@@ -43,6 +44,8 @@ const (
 	noticeUnknown = "Error: the outcome of this call is unknown, because it was interrupted. It may have taken effect. Find out before you call it again."
 	noticeNone    = "The application sent no result for this call."
 	noticeTrimmed = "[The result of this earlier call was left out to save space.]"
+
+	noticeMoved = "Error: this call was not run: the tool that it was meant for is not there any more, and the call may now mean another one. Look at the tools that there are."
 
 	noticeDenied     = "The user denied this call. It was not run."
 	noticeLate       = "This call was not run: the user's approval came too late. Call the tool again if it is still needed; the user is then asked again."

@@ -161,7 +161,7 @@ func TestClaimThatFails(t *testing.T) {
 		return newJournal(s, "request", func(error) {})
 	}
 	first := journalOver(store)
-	first.segment(t.Context(), 0, &chat.Reply{Message: `{"role":"assistant"}`}, nil)
+	first.segment(t.Context(), 0, &chat.Reply{Message: `{"role":"assistant"}`}, nil, nil)
 	first.broken(t.Context())
 	second := journalOver(failing{store})
 	own := second.attempt

@@ -43,6 +43,7 @@ type turn struct {
 	conv     *conversation
 	records  map[int]*record // behind the client's messages
 	replaced []chat.Replacement
+	bound    []string // what the calls of the last reply are of, as heldCall has it
 	added    [][]byte // messages put after the client's own, for the model only
 	journal  *journal
 
@@ -165,7 +166,8 @@ func (t *turn) loop(ctx context.Context) error {
 		var asks map[int]bool
 		if !ends {
 			asks = t.asks(reply)
-			t.journal.segment(ctx, round-1, reply, asks)
+			t.bound = t.targets(reply)
+			t.journal.segment(ctx, round-1, reply, asks, t.bound)
 		}
 		if ends || len(own) > 0 {
 			seen := chat.Visible(t.text, own)

@@ -125,7 +125,9 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 	span.End()
 	if given != nil {
 		for _, i := range given.started {
-			t.called(k.calls[i].name, k.calls[i].arguments)
+			if c := k.calls[i]; !t.moved(c.name, c.arguments, c.target) {
+				t.called(c.name, c.arguments)
+			}
 		}
 		for _, i := range given.declined {
 			why := DeclinedByUser

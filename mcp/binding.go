@@ -153,6 +153,17 @@ func (b *Binding) Runs(name, arguments string) string {
 	return ""
 }
 
+// Target tells what a call is of: which server's what, whatever its injected name.
+// No two functions ever have the same, unlike the name, which may pass from one to
+// another. It is "" if there is no function of that name.
+func (b *Binding) Target(name, arguments string) string {
+	e, _ := b.target(name, arguments)
+	if e == nil {
+		return ""
+	}
+	return strings.Join([]string{e.origin.server, e.origin.prefix, e.origin.tool, e.origin.key}, "\x00")
+}
+
 // target is what a call is really of: a call of mcp_call_tool is one of the function
 // that it names. It is nil if there is no function of the name.
 func (b *Binding) target(name, arguments string) (*entry, string) {

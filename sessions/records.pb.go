@@ -153,7 +153,10 @@ type Call struct {
 	// readOnlyHint and idempotentHint), so it may run again if its result is lost.
 	Repeatable bool `protobuf:"varint,4,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
 	// asks: it runs only when the user has agreed.
-	Asks          bool `protobuf:"varint,5,opt,name=asks,proto3" json:"asks,omitempty"`
+	Asks bool `protobuf:"varint,5,opt,name=asks,proto3" json:"asks,omitempty"`
+	// target is which server's tool the call was of when it was held: the name may
+	// come to be another's. Empty: not known.
+	Target        []byte `protobuf:"bytes,6,opt,name=target,proto3" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -221,6 +224,13 @@ func (x *Call) GetAsks() bool {
 		return x.Asks
 	}
 	return false
+}
+
+func (x *Call) GetTarget() []byte {
+	if x != nil {
+		return x.Target
+	}
+	return nil
 }
 
 // Result is what came of a call.
@@ -657,7 +667,7 @@ const file_records_proto_rawDesc = "" +
 	"\avisible\x18\x05 \x01(\fR\avisible\x12\x12\n" +
 	"\x04span\x18\x06 \x01(\tR\x04span\x12\x14\n" +
 	"\x05about\x18\a \x01(\tR\x05about\x12+\n" +
-	"\x12open_until_unix_ms\x18\b \x01(\x03R\x0fopenUntilUnixMs\"v\n" +
+	"\x12open_until_unix_ms\x18\b \x01(\x03R\x0fopenUntilUnixMs\"\x8e\x01\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -665,7 +675,8 @@ const file_records_proto_rawDesc = "" +
 	"\n" +
 	"repeatable\x18\x04 \x01(\bR\n" +
 	"repeatable\x12\x12\n" +
-	"\x04asks\x18\x05 \x01(\bR\x04asks\"\xbd\x01\n" +
+	"\x04asks\x18\x05 \x01(\bR\x04asks\x12\x16\n" +
+	"\x06target\x18\x06 \x01(\fR\x06target\"\xbd\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12(\n" +
