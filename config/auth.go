@@ -47,10 +47,13 @@ type OAuthClient struct {
 type OAuth struct {
 	OAuthClient
 	// TokenURL is the token endpoint. Default: found through the MCP server's
-	// challenge and the authorization server's metadata.
+	// challenge and the authorization server's metadata. Plain http is for loopback
+	// only: it gets the client's proof, and check warns of another host.
 	TokenURL string `yaml:"token_url"`
 	// Issuer is the only authorization server that may get the client's proof.
 	// Default: the first that the MCP server names, and no other until a restart.
+	// Without it and token_url, the MCP server so decides who gets client_id and
+	// client_secret: check warns of that.
 	Issuer string `yaml:"issuer"`
 	// AssertionFile holds a JWT that is the grant itself, such as a workload's
 	// projected token (RFC 7523, section 2.1).
@@ -60,7 +63,8 @@ type OAuth struct {
 // TokenExchange exchanges the caller's token for one that the MCP server takes.
 type TokenExchange struct {
 	OAuthClient
-	// TokenURL is the endpoint that gets the caller's token. Nobody else does.
+	// TokenURL is the endpoint that gets the caller's token. Nobody else does. Plain
+	// http is for loopback only: check warns of another host.
 	TokenURL string `yaml:"token_url"`
 	// SubjectHeader is the header of the client's request that holds the caller's
 	// token, with or without Bearer. Only safe where Envoy has verified it. A caller

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,9 +12,6 @@ import (
 
 	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
-
-// protocolHeaders belong to the transports of MCP and to HTTP.
-var protocolHeaders = []string{"accept", "content-type", "content-length", "connection", "transfer-encoding", "host", "last-event-id"}
 
 func (s *Server) validateAuth(r *report, at string) {
 	a := s.Auth
@@ -53,7 +51,7 @@ func (s *Server) validateAuthHeader(r *report, at string) {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		r.add(key, "is not a valid HTTP header name")
-	case slices.ContainsFunc(protocolHeaders, same), strings.HasPrefix(strings.ToLower(name), "mcp-"):
+	case isProtocol(name):
 		r.add(key, "belongs to the protocol; a token cannot go there")
 	case slices.ContainsFunc(sortedKeys(s.Headers), same):
 		r.add(key, "is in headers too; keep it in one place")
@@ -79,6 +77,8 @@ func (o *OAuth) validate(r *report, at string) {
 	}
 	if o.TokenURL != "" {
 		r.tokenURL(join(at, "token_url"), o.TokenURL)
+	} else if o.Issuer == "" {
+		r.warn(at, "has no issuer: whatever authorization server the MCP server names gets the client's proof; name the only one that may in issuer")
 	}
 	if o.Issuer != "" {
 		r.tokenURL(join(at, "issuer"), o.Issuer)
@@ -94,6 +94,8 @@ func (t *TokenExchange) validate(r *report, at string) {
 		r.add(key, "is needed: the header of the client's request with the caller's token")
 	case !httpguts.ValidHeaderFieldName(name):
 		r.add(key, "is not a valid HTTP header name")
+	case isProtocol(name):
+		r.add(key, "belongs to the protocol; the caller's token cannot be there")
 	case IsLLMCredential(name) && !t.AllowLLMCredential:
 		r.add(key, "%q carries the caller's LLM credential; let callers use a header of their own, or say allow_llm_credential: true if token_url may see it", name)
 	}
@@ -160,7 +162,14 @@ func isURI(s string) bool {
 func (r *report) tokenURL(key, value string) {
 	if u := r.httpURL(key, value); u != nil && u.User != nil {
 		r.add(key, "must not carry credentials; give them in client_id and client_secret")
+	} else if u != nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		r.warn(key, "is plain http: credentials go to another machine unencrypted; use https")
 	}
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (s *Server) validateTLS(r *report, at string) {

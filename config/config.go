@@ -7,7 +7,10 @@ package config
 
 import (
 	"crypto/sha256"
+	"strings"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/spelling"
 )
 
 // Config is one valid, immutable snapshot of the configuration file.
@@ -47,6 +50,14 @@ type Config struct {
 
 	fingerprint [sha256.Size]byte
 	files       map[string]string // what was read, by path
+	place       place
+	warnings    []*Problem
+}
+
+// place is where keys are.
+type place struct {
+	file  string
+	lines map[string]int // by key
 }
 
 func (c *Config) setDefaults() {
@@ -66,6 +77,14 @@ func (c *Config) setDefaults() {
 // equal for replicas that run with the same configuration and secrets.
 func (c *Config) Fingerprint() [sha256.Size]byte { return c.fingerprint }
 
+// Warnings are what is valid and most likely not meant, or not safe.
+func (c *Config) Warnings() []*Problem { return c.warnings }
+
+// At is a problem at a key that shows only while the service runs.
+func (c *Config) At(key, text string) *Problem {
+	return &Problem{File: c.place.file, Line: lineOf(c.place.lines, key), Key: key, Text: text}
+}
+
 // String keeps expanded secrets out of logs.
 func (c *Config) String() string { return "config.Config{…}" }
 
@@ -83,6 +102,7 @@ func (c *Config) validate(r *report) {
 		server := c.Servers[name]
 		server.validate(r, join("servers", name), name)
 	}
+	c.validateNames(r)
 	for _, name := range sortedKeys(c.Clients) {
 		client := c.Clients[name]
 		client.validate(r, join("clients", name), c.Servers)
@@ -97,6 +117,26 @@ func (c *Config) validate(r *report) {
 	c.Audit.validate(r, "audit")
 	c.Log.validate(r, "log")
 	c.Envoy.validate(r, "envoy")
+}
+
+// validateNames refuses servers whose tools cannot be told apart by their names,
+// and doubts a profile that is most likely another.
+func (c *Config) validateNames(r *report) {
+	for _, name := range sortedKeys(c.Servers) {
+		for _, other := range sortedKeys(c.Servers) {
+			if one, two := injected(name)+"__", injected(other)+"__"; one != two && strings.HasPrefix(two, one) {
+				r.add(join("servers", other), "begins as the tools of the server %q do (%s…): a tool, and a rule for it, could be of either; rename one of the servers", name, one)
+			}
+		}
+	}
+	if r.given(join("clients", DefaultClient)) {
+		return
+	}
+	for _, name := range sortedKeys(c.Clients) {
+		if name != DefaultClient && spelling.Distance(strings.ToLower(name), DefaultClient) <= 2 {
+			r.warn(join("clients", name), "is not the profile of requests for which no route chose another; did you mean %q?", DefaultClient)
+		}
+	}
 }
 
 // complete fills in what depends on other sections.

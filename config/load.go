@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,8 @@ func load(path string) (*Config, map[string]string, error) {
 		return nil, files, err
 	}
 	c.fingerprint, c.files = digest(content, d.inserted), files
+	slices.SortStableFunc(r.warnings, inFileOrder)
+	c.place, c.warnings = place{path, r.lines}, r.warnings
 	return c, files, nil
 }
 

@@ -55,6 +55,17 @@ var problemRows = []struct{ name, text, want string }{
 	{"unknown server", "servers: {files: {command: [x]}}\nclients:\n  team-a:\n    servers:\n      - fils\n", `5: clients.team-a.servers[0]: unknown server "fils"; did you mean "files"?`},
 	{"unknown server, none configured", "clients: {a: {servers: [b]}}\n", `1: clients.a.servers[0]: unknown server "b"; none is configured`},
 	{"unknown server, expanded", "clients: {a: {servers: ['${SECRET}']}}\n", `1: clients.a.servers[0]: unknown server "${SECRET}"; none is configured`},
+	{"servers of like names", "servers:\n  a: {command: [x]}\n  a__b: {command: [x]}\n  ab: {command: [x]}\n", `3: servers.a__b: begins as the tools of the server "a" do (a__…): a tool, and a rule for it, could be of either; rename one of the servers`},
+	{"servers of like names when injected", "servers:\n  a.x_.b: {command: [x]}\n  a.x: {command: [x]}\n", `2: servers.a.x_.b: begins as the tools of the server "a.x" do (a_x__…): a tool, and a rule for it, could be of either; rename one of the servers`},
+	{"transposed key", "servers: {a: {ulr: 'http://h'}}\n", `1: servers.a.ulr: unknown key; did you mean "url"?`},
+	{"transposed section", "lgo: {}\n", `1: lgo: unknown key; did you mean "log"?`},
+	{"identity of a credential", "identity: {header: Authorization}\n", `1: identity.header: "Authorization" carries a secret, and identities are in logs as they are; leave header out: authorization in identity.from uses its hash`},
+	{"identity of a cookie", "identity: {header: cookie}\n", `1: identity.header: "cookie" carries a secret, and identities are in logs as they are; leave header out: authorization in identity.from uses its hash`},
+	{"identity of the protocol", "identity: {header: Host}\n", `1: identity.header: "Host" belongs to the protocol, and is no identity`},
+	{"protocol header forwarded", "servers: {a: {url: 'http://h', forward_headers: [x-t, Mcp-Session-Id]}}\n", `1: servers.a.forward_headers[1]: "Mcp-Session-Id" belongs to the protocol; the service sets its own for each MCP server`},
+	{"length forwarded", "servers: {a: {url: 'http://h', forward_headers: [content-length]}}\n", `1: servers.a.forward_headers[0]: "content-length" belongs to the protocol; the service sets its own for each MCP server`},
+	{"protocol header set", "servers: {a: {url: 'http://h', headers: {Host: x}}}\n", `1: servers.a.headers.Host: belongs to the protocol, and is the service's own to set`},
+	{"credential of a gateway forwarded", "servers: {a: {url: 'http://h', forward_headers: [Ocp-Apim-Subscription-Key]}}\n", `1: servers.a.forward_headers[0]: "Ocp-Apim-Subscription-Key" carries the caller's LLM credential, which no MCP server may get; let callers use a header of their own`},
 	{"server twice", "servers: {f: {command: [x]}}\nclients: {a: {servers: [f, f]}}\n", `2: clients.a.servers[1]: server "f" is named twice`},
 	{"unknown client in routes", "clients: {team-a: {}}\nroutes:\n  \"httproute/a/*\": team-b\n", `3: routes["httproute/a/*"]: unknown client "team-b"; did you mean "team-a"?`},
 	{"bad route glob", "routes:\n  \"a[\": default\n", `2: routes["a["]: is not a glob: use *, ? and [a-z] classes, and \ before a literal one of them`},
@@ -136,6 +147,7 @@ var problemRows = []struct{ name, text, want string }{
 	{"limit of no glob", "servers:\n  a:\n    command: [x]\n    limits: {tools: {'[': {rate: 1/s}}}\n", `4: servers.a.limits.tools["["]: is not a glob: use *, ? and [a-z] classes, and \ before a literal one of them`},
 	{"audit in no directory", "audit: {file: /nonexistent/audit.jsonl}\n", `1: audit.file: "/nonexistent/audit.jsonl" is in a directory that is not here; create it, or write stderr`},
 	{"audit in a directory", "audit:\n  file: .\n", `2: audit.file: "." is a directory; name a file in it`},
+	{"audit on stdout", "audit: {file: stdout}\n", `1: audit.file: "stdout" is not possible; write stderr, or a path (./stdout for a file of that name)`},
 	{"audited arguments", "audit: {arguments: all}\n", `1: audit.arguments: must be one of: digest, full`},
 	{"not YAML", "listen:\n  a: b: c\n", `2: is not valid YAML: mapping values are not allowed in this context`},
 	{"two documents", "{}\n---\n{}\n", `2: has more than one YAML document; keep one`},
@@ -171,6 +183,30 @@ F:3: listen.admin: is not an address of the form host:port, such as 127.0.0.1:90
 F:4: drain_timeout: must be a duration with its unit, such as 500ms, 60s or 5m`, "F", path)
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                    "",
+		"clients: {defautl: {}}":              `1: clients.defautl: is not the profile of requests for which no route chose another; did you mean "default"?`,
+		"clients: {defautl: {}, default: {}}": "",
+		"clients: {team: {}}":                 "",
+		of("auth: {oauth: {client_id: i, client_secret: x}}"):                                    `4: servers.a.auth.oauth: has no issuer: whatever authorization server the MCP server names gets the client's proof; name the only one that may in issuer`,
+		of("auth: {oauth: {client_id: i, client_secret: x, issuer: 'https://i'}}"):               "",
+		of("auth: {oauth: {client_id: i, client_secret: x, token_url: 'http://idp/t'}}"):         `4: servers.a.auth.oauth.token_url: is plain http: credentials go to another machine unencrypted; use https`,
+		of("auth: {oauth: {client_id: i, client_secret: x, token_url: 'http://127.0.0.2:1/t'}}"): "",
+		of("auth: {token_exchange: {subject_header: x-u, token_url: 'http://[::1]/t'}}"):         "",
+		of("auth: {token_exchange: {subject_header: x-u, token_url: 'http://10.0.0.1/t'}}"):      `4: servers.a.auth.token_exchange.token_url: is plain http: credentials go to another machine unencrypted; use https`,
+	} {
+		c := mustLoad(t, text)
+		var got string
+		for _, w := range c.Warnings() {
+			got += strings.TrimPrefix(w.Error(), w.File+":")
+		}
+		if got != want {
+			t.Errorf("%s\n got %s\nwant %s", text, got, want)
+		}
 	}
 }
 

@@ -103,10 +103,14 @@ func (a *Audit) Target() policy.AuditTarget {
 
 func (a *Audit) validate(r *report, at string) {
 	r.oneOf(join(at, "arguments"), a.Arguments, ArgumentsDigest, ArgumentsFull)
-	if a.File == "" || a.File == policy.Stderr {
+	key := join(at, "file")
+	switch a.File {
+	case "", policy.Stderr:
+		return
+	case "stdout", "-":
+		r.add(key, "%q is not possible; write stderr, or a path (./%s for a file of that name)", r.shown(key, a.File), a.File)
 		return
 	}
-	key := join(at, "file")
 	if info, err := os.Stat(filepath.Dir(a.File)); err != nil || !info.IsDir() {
 		r.add(key, "%q is in a directory that is not here; create it, or write stderr", r.shown(key, a.File))
 	} else if info, err := os.Stat(a.File); err == nil && info.IsDir() {

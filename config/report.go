@@ -41,6 +41,7 @@ type report struct {
 	lines    map[string]int    // key path to line, for every key in the file
 	raw      map[string]string // key path to the text before expansion, where it differs
 	problems []*Problem
+	warnings []*Problem // what is valid and most likely not meant
 }
 
 // add reports a problem at a key. Only the first one of a key is kept: what
@@ -56,10 +57,16 @@ func (r *report) addAt(line int, key, format string, args ...any) {
 	r.problems = append(r.problems, &Problem{File: r.file, Line: line, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
+func (r *report) warn(key, format string, args ...any) {
+	r.warnings = append(r.warnings, &Problem{File: r.file, Line: r.line(key), Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
 // line is where the key, or the nearest key around it, stands in the file.
-func (r *report) line(key string) int {
+func (r *report) line(key string) int { return lineOf(r.lines, key) }
+
+func lineOf(lines map[string]int, key string) int {
 	for {
-		if line, ok := r.lines[key]; ok {
+		if line, ok := lines[key]; ok {
 			return line
 		}
 		cut := strings.LastIndexAny(key, ".[")
@@ -93,14 +100,16 @@ func (r *report) under(key string) bool {
 
 // err joins the problems in file order; nil if there are none.
 func (r *report) err() error {
-	slices.SortStableFunc(r.problems, func(a, b *Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key))
-	})
+	slices.SortStableFunc(r.problems, inFileOrder)
 	errs := make([]error, len(r.problems))
 	for i, p := range r.problems {
 		errs[i] = p
 	}
 	return errors.Join(errs...)
+}
+
+func inFileOrder(a, b *Problem) int {
+	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key))
 }
 
 func (r *report) oneOf(key, value string, allowed ...string) {
@@ -150,13 +159,7 @@ func hint(word string, known []string, what string) string {
 	if len(known) == 0 {
 		return "; none is " + what
 	}
-	best, distance := "", len(word)/3+2
-	for _, k := range known {
-		if d := spelling.Distance(strings.ToLower(word), strings.ToLower(k)); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
+	if best := spelling.Nearest(word, known); best != "" {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return "; " + what + ": " + strings.Join(known, ", ")

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
@@ -77,8 +79,9 @@ type Identity struct {
 	// jwt_authn verified), authorization (the hash of the presented credential).
 	// Default all three, in this order.
 	From []string `yaml:"from"`
-	// Header names a request header with the identity. Only safe where Envoy sets
-	// it and callers cannot. Default "" (none).
+	// Header names a request header with the identity, which logs show as it is: a
+	// header that carries a credential is refused. Only safe where Envoy sets it and
+	// callers cannot. Default "" (none).
 	Header string `yaml:"header"`
 }
 
@@ -88,8 +91,14 @@ func (i *Identity) validate(r *report, path string) {
 	for n, from := range i.From {
 		r.oneOf(index(join(path, "from"), n), from, "mtls_san", "jwt_sub", "authorization")
 	}
-	if i.Header != "" && !httpguts.ValidHeaderFieldName(i.Header) {
-		r.add(join(path, "header"), "is not a valid HTTP header name")
+	switch key := join(path, "header"); {
+	case i.Header == "":
+	case !httpguts.ValidHeaderFieldName(i.Header):
+		r.add(key, "is not a valid HTTP header name")
+	case IsLLMCredential(i.Header), strings.EqualFold(i.Header, "cookie"):
+		r.add(key, "%q carries a secret, and identities are in logs as they are; leave header out: authorization in identity.from uses its hash", i.Header)
+	case isProtocol(i.Header):
+		r.add(key, "%q belongs to the protocol, and is no identity", i.Header)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +30,8 @@ type Server struct {
 	// Headers are sent with every request to an HTTP server.
 	Headers map[string]string `yaml:"headers"`
 	// ForwardHeaders names headers of the client's request that an HTTP server
-	// gets too. Headers that carry the caller's LLM credential are refused.
+	// gets too. Headers that carry the caller's LLM credential, and those of the
+	// protocol, are refused.
 	ForwardHeaders []string `yaml:"forward_headers"`
 	// Auth is what the service proves itself with to an HTTP server.
 	Auth *Auth `yaml:"auth"`
@@ -90,16 +90,6 @@ func (s *Server) setDefaults() {
 	s.MaxResultBytes = 65536
 	s.TrustAnnotations = true
 	s.Optional = true
-}
-
-// credentialHeaders carry the caller's LLM credential at the usual providers
-// (OpenAI, Azure OpenAI, Anthropic, Gemini). An MCP server never gets it.
-var credentialHeaders = []string{"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key"}
-
-// IsLLMCredential reports whether a request header usually carries the caller's
-// LLM credential.
-func IsLLMCredential(header string) bool {
-	return slices.Contains(credentialHeaders, strings.ToLower(header))
 }
 
 func (s *Server) validate(r *report, at, name string) {
@@ -172,6 +162,8 @@ func (s *Server) validateHeaders(r *report, at string) {
 		switch key := join(join(at, "headers"), name); {
 		case !httpguts.ValidHeaderFieldName(name):
 			r.add(key, "is not a valid HTTP header name")
+		case isProtocol(name):
+			r.add(key, "belongs to the protocol, and is the service's own to set")
 		case !httpguts.ValidHeaderFieldValue(s.Headers[name]):
 			r.add(key, "has characters that an HTTP header value must not contain")
 		}
@@ -180,6 +172,8 @@ func (s *Server) validateHeaders(r *report, at string) {
 		switch key := index(join(at, "forward_headers"), i); {
 		case !httpguts.ValidHeaderFieldName(name):
 			r.add(key, "is not a valid HTTP header name")
+		case isProtocol(name):
+			r.add(key, "%q belongs to the protocol; the service sets its own for each MCP server", name)
 		case IsLLMCredential(name):
 			r.add(key, "%q carries the caller's LLM credential, which no MCP server may get; let callers use a header of their own", name)
 		}

@@ -103,6 +103,9 @@ func (a *app) swap(cfg *config.Config) {
 		options.Aside = options.Transport
 		s.direct = loop.New(options)
 	}
+	for _, w := range cfg.Warnings() {
+		a.log.Warn("the configuration is valid, and may not be what is meant", "file", w.File, "line", w.Line, "key", w.Key, "problem", w.Text)
+	}
 	a.limits.Update(limits(cfg))
 	a.audit.Update(cfg.Audit.Target())
 	a.current.Store(s)

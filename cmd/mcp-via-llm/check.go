@@ -9,8 +9,12 @@ import (
 type checkCommand struct{ configFlag }
 
 func (c *checkCommand) Run(out output) error {
-	if _, err := config.Load(c.Config); err != nil {
+	cfg, err := config.Load(c.Config)
+	if err != nil {
 		return err
+	}
+	for _, w := range cfg.Warnings() {
+		fmt.Fprintf(out.stderr, "%v (warning)\n", w)
 	}
 	fmt.Fprintf(out.stdout, "%s: ok\n", c.Config)
 	return nil

@@ -19,6 +19,7 @@ func TestExitCodes(t *testing.T) {
 	t.Cleanup(func() { taken.Close() }) // after the parallel rows
 	good := writeConfig(t, "servers: {a: {url: 'http://127.0.0.1:1/mcp'}}\n")
 	bad := writeConfig(t, "servers:\n  a: {comand: [x]}\nclients:\n  default: {servers: [b]}\n")
+	doubtful := writeConfig(t, "clients: {defautl: {}}\n")
 	busy := writeConfig(t, "listen: {ext_proc: '"+taken.Addr().String()+"', admin: ''}\n")
 	noCert := writeConfig(t, "listen: {ext_proc: '127.0.0.1:0', admin: '', tls: {cert: /nonexistent/c, key: /nonexistent/k}}\n")
 	for name, row := range map[string]struct {
@@ -35,6 +36,7 @@ func TestExitCodes(t *testing.T) {
 		"help":                {"--help", 0, "envoy-config", ""},
 		"version":             {"version", 0, "mcp-via-llm ", ""},
 		"check":               {"check --config " + good, 0, good + ": ok\n", ""},
+		"check, warned":       {"check --config " + doubtful, 0, doubtful + ": ok\n", doubtful + ":1: clients.defautl: is not the profile of requests for which no route chose another; did you mean \"default\"? (warning)\n"},
 		"check, bad":          {"check --config " + bad, 1, "", bad + ":2: servers.a.comand: unknown key; did you mean \"command\"?\n" + bad + ":4: clients.default.servers[0]: unknown server \"b\"; did you mean \"a\"?\n"},
 		"check, missing":      {"check --config /nonexistent", 1, "", "/nonexistent: cannot be read: no such file or directory\n"},
 		"serve, bad":          {"serve --config " + bad, 1, "", bad + ":2: "},

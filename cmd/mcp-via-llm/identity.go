@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/extproc"
 )
 
@@ -67,11 +68,10 @@ func jwtSubject(info *extproc.Info) string {
 }
 
 // presented is a hash of the credential that the caller presents to the LLM.
-// The headers are those of OpenAI, Azure OpenAI and Anthropic.
 func presented(h http.Header) string {
-	for _, name := range []string{"Authorization", "Api-Key", "X-Api-Key"} {
+	for _, name := range config.LLMCredentials() {
 		if value := h.Get(name); value != "" {
-			sum := sha256.Sum256([]byte(name + value))
+			sum := sha256.Sum256([]byte(http.CanonicalHeaderKey(name) + value))
 			return hex.EncodeToString(sum[:16])
 		}
 	}

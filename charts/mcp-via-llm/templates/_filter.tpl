@@ -7,7 +7,7 @@
 {{- end -}}
 {{- $names := list -}}
 {{- range $all -}}
-{{- if not (has (lower .) (list "" "authorization" "proxy-authorization" "api-key" "x-api-key" "x-goog-api-key")) -}}
+{{- if not (has (lower .) (list "" "authorization" "api-key" "x-api-key" "x-goog-api-key" "ocp-apim-subscription-key" "x-litellm-api-key" "cf-aig-authorization" "x-portkey-api-key" "x-portkey-virtual-key" "helicone-auth" "x-amz-security-token" "proxy-authorization")) -}}
 {{- $names = append $names (lower .) -}}
 {{- end -}}
 {{- end -}}
