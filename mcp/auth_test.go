@@ -308,3 +308,26 @@ func TestPrivateCA(t *testing.T) {
 		t.Error("HTTP/1.1 was spoken")
 	}
 }
+
+// A server that refuses the token of a file is asked again as soon as the file holds
+// another, and not only when it is its turn.
+func TestTokenFileIsMended(t *testing.T) {
+	t.Parallel()
+	f := newToolbox().serve(t, stateful)
+	f.wants("t2")
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("t1")
+	cfg := config("box", stateful, f)
+	cfg.Auth = &credential.Auth{Header: "Authorization", Scheme: "Bearer", TokenFile: file}
+	h := newTestHost(t, cfg)
+	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
+		t.Error("connected with the wrong token")
+	}
+	write("t2")
+	eventually(t, "connected", func() bool { return h.Status()[0].State == "connected" })
+}

@@ -29,6 +29,8 @@ const (
 	// backoffRefused applies when the server refuses the credential: asking more
 	// often helps nobody and may lock an account.
 	backoffRefused = time.Minute
+	// tokenInterval is how often a file with a token is looked at meanwhile.
+	tokenInterval = time.Second
 )
 
 var errEnded = errors.New("the server was removed from the configuration")
@@ -149,11 +151,12 @@ func (c *conn) run() {
 	var last *catalog
 	firstOver := sync.OnceFunc(func() { close(c.first) })
 	for c.ctx.Err() == nil {
+		token := c.cfg.Auth.Stored()
 		s, cat, err := c.open(last)
 		if err != nil {
 			c.lost(err)
 			firstOver()
-			c.sleep(wait.next(isRefused(err)))
+			c.sleep(wait.next(isRefused(err)), token)
 			continue
 		}
 		whole := make(chan struct{})
@@ -177,7 +180,7 @@ func (c *conn) run() {
 			c.lost(err)
 		}
 		c.host.group.Go(func() { s.close(c.cfg.ToolTimeoutMax) })
-		c.sleep(delay)
+		c.sleep(delay, token)
 	}
 	c.publish(state{phase: phaseUnavailable, err: errEnded})
 }
@@ -196,12 +199,27 @@ func (c *conn) lost(err error) {
 	c.publish(state{phase: phaseUnavailable, err: err})
 }
 
-func (c *conn) sleep(d time.Duration) {
+// sleep waits for d, or until the file of the token holds another one than that.
+func (c *conn) sleep(d time.Duration, token string) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-c.ctx.Done():
-	case <-timer.C:
+	var look <-chan time.Time
+	if c.cfg.Auth != nil && c.cfg.Auth.TokenFile != "" {
+		ticker := time.NewTicker(tokenInterval)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-look:
+			if now := c.cfg.Auth.Stored(); now != "" && now != token {
+				return
+			}
+		}
 	}
 }
 

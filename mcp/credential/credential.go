@@ -87,6 +87,16 @@ const NoResource = "none"
 // maxSubject bounds a caller's token, in bytes.
 const maxSubject = 16 << 10
 
+// Stored is the token that TokenFile holds now; "" if there is none, or none to be
+// used.
+func (a *Auth) Stored() string {
+	if a == nil || a.TokenFile == "" {
+		return ""
+	}
+	token, _ := ReadToken(a.TokenFile)
+	return token
+}
+
 // PerCaller reports whether each caller is known to the server by a token of its own.
 func (a *Auth) PerCaller() bool { return a != nil && a.Exchange != nil }
 
