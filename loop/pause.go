@@ -33,13 +33,20 @@ func (t *turn) seen(p *pause) chat.Message {
 }
 
 // asks gives the places of the calls of a reply that run only when the user has
-// agreed.
+// agreed. Those whose arguments nobody could judge cannot run.
 func (t *turn) asks(reply *chat.Reply) map[int]bool {
 	asks := map[int]bool{}
-	for i, c := range reply.Calls {
-		if t.tools.Has(c.Name) && c.Bad == "" && t.tools.Approval(c.Name, c.Arguments) {
-			asks[i] = true
+	for i := range reply.Calls {
+		c := &reply.Calls[i]
+		if !t.tools.Has(c.Name) || c.Bad != "" || !t.tools.Approval(c.Name, c.Arguments) {
+			continue
 		}
+		if _, ok := readable(c.Arguments); !ok {
+			c.Bad = badUnshowable
+			t.tools.Declined(t.r.Context(), c.Name, c.Arguments, DeclinedUnaskable)
+			continue
+		}
+		asks[i] = true
 	}
 	return asks
 }

@@ -1,9 +1,7 @@
 package loop
 
 import (
-	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,10 +10,6 @@ import (
 	"time"
 	"unicode"
 )
-
-// shownArguments limits what a question shows of the arguments of one call, in
-// characters: enough to judge them by, and not the whole of a file to be written.
-const shownArguments = 4000
 
 // questionText asks the user whether calls may run. The tag at its end is not for
 // the user: a yes to the same words in another conversation must not count here.
@@ -27,7 +21,8 @@ func questionText(calls []heldCall, open time.Duration) string {
 		fmt.Fprintf(&b, "May I run these %d tools?\n", len(calls))
 	}
 	for i, c := range calls {
-		fmt.Fprintf(&b, "\n%d. `%s`\n\n%s\n", i+1, c.name, readable(c.arguments))
+		arguments, _ := readable(c.arguments) // of others nobody is asked
+		fmt.Fprintf(&b, "\n%d. `%s`\n\n%s\n", i+1, c.name, arguments)
 	}
 	if len(calls) == 1 {
 		b.WriteString("\nPlease answer **yes** or **no**.")
@@ -47,30 +42,6 @@ var questionTag = regexp.MustCompile(`\(question [A-Z2-7]{12}\)$`)
 func brief(d time.Duration) string {
 	s := strings.Replace(d.Round(time.Second).String(), "m0s", "m", 1)
 	return strings.Replace(s, "h0m", "h", 1)
-}
-
-// readable gives arguments as an indented block of JSON. As a JSON text has no line
-// ends inside its strings, nothing in it can close the block or pass for the
-// question's own words; characters that one cannot see are escaped.
-func readable(arguments string) string {
-	var indented bytes.Buffer
-	if json.Indent(&indented, []byte(arguments), "", "  ") != nil {
-		indented.WriteString(arguments)
-	}
-	var b strings.Builder
-	shown := 0
-	for i, r := range indented.String() {
-		if shown++; shown > shownArguments {
-			fmt.Fprintf(&b, "\n… (%d more bytes are not shown)", indented.Len()-i)
-			break
-		}
-		if r == '\n' || r == ' ' || unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "\\u{%x}", r)
-		}
-	}
-	return "```json\n" + b.String() + "\n```"
 }
 
 // The answers that agree, and those that only say no. What is neither says no, too,

@@ -50,6 +50,7 @@ const (
 	noticeDenied     = "The user denied this call. It was not run."
 	noticeLate       = "This call was not run: the user's approval came too late. Call the tool again if it is still needed; the user is then asked again."
 	noticeUnanswered = "This call was not run: it needs the user's approval, and the user did not answer."
+	badUnshowable    = "the user must approve this call first, and they are too large to be shown to the user"
 	noticeUnaskable  = "Error: this call was not run: it needs the user's approval, and the user cannot be asked at the moment."
 )
 
