@@ -59,7 +59,8 @@ type Server struct {
 	// call. The client profile sets the budget. Default false.
 	Sampling bool `yaml:"sampling"`
 	// Elicitation lets the server ask the user for input during a call. The client
-	// profile says whether anybody answers. Default false.
+	// profile says whether anybody answers. A question that may be of another call,
+	// such as one that was cancelled and never answered, is declined. Default false.
 	Elicitation bool `yaml:"elicitation"`
 	// Limits bound its calls. Default: none.
 	Limits Limits `yaml:"limits"`
