@@ -166,14 +166,7 @@ func (r *report) toolGlob(at, glob string, servers map[string]Server) {
 		r.add(at, "matches no tool: names have letters of ASCII, digits, _ and - only, such as server__tool")
 		return
 	}
-	literal := glob
-	if end := strings.IndexAny(glob, `*?[\`); end >= 0 {
-		literal = glob[:end]
-	}
-	rest := literal
-	for _, kind := range []string{"mcp_resource__", "mcp_prompt__"} {
-		rest = strings.TrimPrefix(rest, kind)
-	}
+	rest := literal(glob)
 	given, _, whole := strings.Cut(rest, "__")
 	if !whole {
 		return

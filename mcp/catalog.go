@@ -78,6 +78,7 @@ type collector struct {
 	known map[string]*tool // by raw listing
 	seen  map[string]bool  // ids
 	items []*tool
+	names []string // of all tools, also of those that are not allowed
 	bytes int
 }
 
@@ -87,6 +88,9 @@ func (c *collector) add(p page) {
 	c.bytes += len(p.result.Raw)
 	for _, raw := range p.result.Get(c.of.member).Array() {
 		id := raw.Get(c.of.id).String()
+		if c.of.params == nil {
+			c.names = append(c.names, id)
+		}
 		switch {
 		case id == "" || p.valid != nil && !p.valid[id]:
 			continue // the SDK has logged why

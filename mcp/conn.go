@@ -69,6 +69,7 @@ type conn struct {
 	source *credential.Source
 	signer *credential.Signer
 	log    *slog.Logger
+	globs  *idleGlobs // of the server
 
 	ctx context.Context // ends with the connection
 	end context.CancelFunc
@@ -92,7 +93,7 @@ var connCount atomic.Int64
 func newConn(h *Host, s *server, who caller) *conn {
 	cfg := s.cfg
 	c := &conn{
-		host: h, id: strconv.FormatInt(connCount.Add(1), 36), cfg: cfg, caller: who, source: s.source,
+		host: h, id: strconv.FormatInt(connCount.Add(1), 36), cfg: cfg, caller: who, source: s.source, globs: &s.globs,
 		log:     h.opts.Log.With("server", cfg.Name),
 		born:    time.Now(),
 		first:   make(chan struct{}),

@@ -139,6 +139,7 @@ type server struct {
 	source *credential.Source // nil for stdio
 	plain  *conn
 	byCred map[string]*conn // by caller.key
+	globs  idleGlobs
 }
 
 // NewHost starts to connect to all servers in parallel and returns at once.

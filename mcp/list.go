@@ -89,6 +89,9 @@ func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past
 		cursors[cursor] = true
 		cursor = p.result.Get("nextCursor").String()
 		if cursor == "" {
+			if l == listTools {
+				c.globs.look(c.cfg, into.names, c.log)
+			}
 			break
 		}
 		if cursors[cursor] || pages == maxPages || len(into.items) > maxTools || into.bytes > maxListBytes {

@@ -95,6 +95,9 @@ func (p *Profile) asks(t Tool) bool {
 	})
 }
 
+// Match says whether a glob matches one of the names.
+func Match(glob string, names ...string) bool { return match(glob, names) }
+
 func matchAny(globs, names []string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { return match(glob, names) })
 }

@@ -124,3 +124,50 @@ func TestToolsOfEveryKind(t *testing.T) {
 		t.Errorf("%s", stdout)
 	}
 }
+
+// A rule that matches nothing is said where it stands, with what may be meant.
+func TestToolsDoubtsRules(t *testing.T) {
+	path := writeConfig(t, "servers:\n  calc: "+strings.TrimSuffix(stdioServer(), "}")+`, tools: {deny: [wiat, "*dd"], allow: ["*"]}, limits: {tools: {wait: {rate: 1/s}, ad: {rate: 1/s}}}}
+  gone: {command: [/nonexistent/server]}
+clients:
+  default:
+    tools:
+      allow: ["calc__*", "mcp_resource__calc__*"]
+      deny:
+        - calc__wiat
+        - gone__x
+        - "*__ad"
+    approve: [calc__wait, {tool: calc__wai}]
+    constraints: [{tool: "calc__w???x", rule: "true"}]
+  calm:
+    servers: [calc]
+    tools: {deny: ["*__ad", "gone__*", "calc__w[a-c]it"]}
+`)
+	for client, want := range map[string][]string{
+		"default": {
+			`:2: servers.calc.limits.tools.ad: matches nothing that the MCP servers offer, so it does nothing (warning)`,
+			`:7: clients.default.tools.allow[1]: matches nothing that the MCP servers offer, so it does nothing (warning)`,
+			`:9: clients.default.tools.deny[0]: matches nothing that the MCP servers offer, so it does nothing; did you mean "calc__wait"? (warning)`,
+			`:12: clients.default.approve[1]: matches nothing that the MCP servers offer, so it does nothing; did you mean "calc__wait"? (warning)`,
+			`:13: clients.default.constraints[0].tool: matches nothing that the MCP servers offer, so it does nothing; did you mean "calc__wait"? (warning)`,
+		},
+		"calm": {
+			`:2: servers.calc.limits.tools.ad: matches nothing that the MCP servers offer, so it does nothing (warning)`,
+			`:16: clients.calm.tools.deny[0]: matches nothing that the MCP servers offer, so it does nothing (warning)`,
+		},
+	} {
+		_, _, stderr := command(t, "tools", "--config", path, "--client", client)
+		var got []string
+		for line := range strings.Lines(stderr) {
+			if strings.HasPrefix(line, path) {
+				got = append(got, strings.TrimSuffix(strings.TrimPrefix(line, path), "\n"))
+			}
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("%s:\n got %s\nwant %s", client, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if strings.Count(stderr, "it matches none that the server lists") != 1 || !strings.Contains(stderr, "servers.calc.tools.deny[0]") || !strings.Contains(stderr, "nearest=wait") {
+			t.Errorf("%s: %s", client, stderr)
+		}
+	}
+}

@@ -61,6 +61,7 @@ func (c *serveCommand) Run(out output) error {
 		s.background.Go(func() { a.checkBudgets(ctx) })
 	}}
 	s.background.Go(func() { a.checkBudgets(ctx) })
+	s.background.Go(func() { a.watchIdle(ctx) })
 	s.background.Go(func() { watcher.Run(ctx, cfg) })
 	s.background.Go(func() { s.becomeReady(ctx) })
 	s.background.Go(func() { a.tryStore(ctx) })

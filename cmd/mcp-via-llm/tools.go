@@ -41,10 +41,14 @@ func (c *toolsCommand) Run(out output) error {
 	// connect_timeout.
 	host.Settle(context.Background())
 	set := host.Toolset(context.Background(), query(loopClient(c.Client, client), client.Servers, nil, profiles(cfg)[c.Client]))
+	doubts := idle(cfg, []string{c.Client}, client.Servers, host.Toolset(context.Background(), everything(client.Servers)))
 	status := host.Status()
 	closed := host.Close()
 	if err := c.print(out.stdout, admin.NewCatalog(c.Client, client.SchemaDialect, set)); err != nil {
 		return err
+	}
+	for _, p := range doubts {
+		fmt.Fprintf(out.stderr, "%v (warning)\n", p)
 	}
 	failed := []error{closed}
 	for _, s := range status {
