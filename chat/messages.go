@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 )
 
 // Message is one message of a request, as far as a conversation is recognised by
@@ -101,6 +102,26 @@ func (m Message) PartText() string {
 		parts = append(parts, p.String())
 	}
 	return strings.Join(parts, "\n")
+}
+
+// With gives the message with more text at the end of its content.
+func (m Message) With(text string) []byte {
+	content := quote(text)
+	switch {
+	case m.content.IsArray():
+		content = strings.TrimSuffix(strings.TrimSpace(m.content.Raw), "]")
+		if len(m.content.Array()) > 0 {
+			content += ","
+		}
+		content += `{"type":"text","text":` + quote(text) + "}]"
+	case m.content.String() != "":
+		content = quote(m.content.String() + "\n\n" + text)
+	}
+	raw, err := sjson.SetRawBytes([]byte(m.Raw), "content", []byte(content))
+	if err != nil {
+		panic(err) // the path is a constant
+	}
+	return raw
 }
 
 // System says whether the message instructs rather than speaks. Instructions may

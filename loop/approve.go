@@ -31,7 +31,7 @@ type verdict struct {
 
 // given reads the user's answer to a question whose text is message q, if the
 // request brings one: the next message is the user's, and nothing but further
-// words of the user's follow. What stands further up in the history was answered
+// words of the user's follow. With those it is no consent: they may take it back. What stands further up in the history was answered
 // long ago, or never.
 func (t *turn) given(q int, r *record, openUntil time.Time) *verdict {
 	at, ok := t.conv.answer(q)
@@ -39,6 +39,9 @@ func (t *turn) given(q int, r *record, openUntil time.Time) *verdict {
 		return nil
 	}
 	v := &verdict{}
+	if t.conv.speaksOn(at) {
+		return v
+	}
 	asking := r.asking()
 	for _, n := range readAnswer(t.conv.messages[at].Text(), len(asking)).approved {
 		v.approved = append(v.approved, asking[n])

@@ -269,6 +269,21 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 	}
 }
 
+// With further words a yes is no consent, and the model reads all of them.
+func TestAnswerInSeveralMessages(t *testing.T) {
+	for _, words := range [][]string{{"yes", "no"}, {"yes", "but hurry"}, {"no", "yes"}, {"yes", "yes"}} {
+		rigs, _, _ := asking(t, 1)
+		g, a := rigs[0], &app{}
+		a.answers(g, calls("mcp_mail__send", "{}"), says("Done."))
+		a.send(g, asks)
+		a.send(g, user(words[0]), `{"role":"system","content":"Be brief."}`, user(words[1]))
+		want := "user:Weather?|assistant:(c1 mcp_mail__send)|toolc1:" + noticeDenied + "|user:" + words[0] + "|system:Be brief.|user:" + words[1]
+		if got := g.history(); got != want || len(g.tools.made()) != 0 {
+			t.Errorf("%d calls ran; the model saw %s", len(g.tools.made()), got)
+		}
+	}
+}
+
 // The first answer counts in all branches of the conversation.
 func TestOneAnswerCounts(t *testing.T) {
 	rigs, _, _ := asking(t, 1)

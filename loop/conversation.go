@@ -151,6 +151,12 @@ func (c *conversation) last(i int) bool {
 	return true
 }
 
+// speaksOn says whether the user's message at is followed by another one of theirs.
+func (c *conversation) speaksOn(at int) bool {
+	_, ok := c.answer(at)
+	return ok
+}
+
 // answersQuestion says whether the request seems to bring the user's answer to a
 // question of the gateway's.
 func (c *conversation) answersQuestion() bool {

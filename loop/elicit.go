@@ -63,16 +63,18 @@ func (q elicitation) call() chat.Call {
 
 // read makes the server's result of what the application answered. What is no
 // answer, or does not fit the schema, cancels: the user has made no choice.
-func (q elicitation) read(answer string) []byte {
+func (q elicitation) read(answer string) (reply []byte, ok bool) {
 	root := gjson.Parse(answer)
 	switch action := root.Get("action").String(); {
 	case !gjson.Valid(answer) || !root.IsObject():
 	case action == "decline":
-		return declined
+		return declined, true
+	case action == "cancel":
+		return cancelled, true
 	case action == "accept":
 		params, content := gjson.Parse(q.params), root.Get("content")
 		if params.Get("mode").String() == "url" || params.Get("url").Exists() {
-			return []byte(`{"action":"accept"}`)
+			return []byte(`{"action":"accept"}`), true
 		}
 		if !content.Exists() {
 			content = gjson.Parse("{}")
@@ -84,10 +86,10 @@ func (q elicitation) read(answer string) []byte {
 		check := schema.NewChecker(wanted.Raw)
 		check.Formats = true
 		if full := withDefaults(content, wanted); check.Problems(full) == nil {
-			return []byte(`{"action":"accept","content":` + full + "}")
+			return []byte(`{"action":"accept","content":` + full + "}"), true
 		}
 	}
-	return cancelled
+	return cancelled, false
 }
 
 // withDefaults adds the defaults of what an answer leaves out (MCP 2025-11-25,
@@ -133,7 +135,11 @@ func (t *turn) settleQuestions(ctx context.Context, k *recalled) error {
 			q := &k.questions[i]
 			reply := cancelled
 			if n := slices.IndexFunc(results, func(m chat.Message) bool { return m.CallID == id }); n >= 0 {
-				reply = q.read(results[n].Words())
+				var ok bool
+				if reply, ok = q.read(results[n].Words()); !ok {
+					t.h.Log.WarnContext(ctx, "what an application answered to a server's question is no answer, or does not fit the question's schema: it counts as cancel",
+						"server", q.server, "client", t.client.Name)
+				}
 			}
 			actual, err := k.answerQuestion(ctx, id, reply)
 			if err != nil {

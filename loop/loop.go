@@ -268,8 +268,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		wrong.WriteTo(w)
 		return
 	}
+	t.notices = t.lapsed()
 	switch {
-	case len(t.records) > 0:
+	case len(t.records) > 0 || len(t.notices) > 0:
 	case req.NoCalls:
 		reason = "tool_choice is none"
 	case len(t.tools.JSON()) == 0 && t.tools.System() == "" && len(t.tools.Unavailable()) == 0:

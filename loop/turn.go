@@ -43,8 +43,9 @@ type turn struct {
 	conv     *conversation
 	records  map[int]*record // behind the client's messages
 	replaced []chat.Replacement
-	bound    []string // what the calls of the last reply are of, as heldCall has it
-	added    [][]byte // messages put after the client's own, for the model only
+	notices  []chat.Replacement // see lapsed
+	bound    []string           // what the calls of the last reply are of, as heldCall has it
+	added    [][]byte           // messages put after the client's own, for the model only
 	journal  *journal
 
 	// One of the two makes the client's answer out of those of the segments.

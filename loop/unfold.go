@@ -91,6 +91,7 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 		}
 		t.leaveOut(k)
 	}
+	t.replaced = append(t.replaced, t.notices...)
 	slices.SortFunc(t.replaced, func(a, b chat.Replacement) int { return a.From - b.From })
 	t.rec.note(func(r *Report) { r.Recalled = len(all) })
 	return false, nil
@@ -172,7 +173,7 @@ func (t *turn) leaveOut(k *recalled) {
 	for _, n := range said.approved {
 		places = append(places, asking[n])
 	}
-	if said.bare && slices.Equal(places, k.decision.approved) {
+	if said.bare && slices.Equal(places, k.decision.approved) && (len(places) > 0 || !t.conv.speaksOn(at)) {
 		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1})
 		t.midway = t.midway || at == len(t.conv.messages)-1
 	}
