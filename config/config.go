@@ -21,7 +21,8 @@ type Config struct {
 	LLM LLM `yaml:"llm"`
 	// Store keeps hidden history. Absent: embedded, in memory.
 	Store Store `yaml:"store"`
-	// Servers are the MCP servers by name. A name begins with an ASCII letter.
+	// Servers are the MCP servers by name. A name begins with an ASCII letter, and is
+	// not that of another and "__…" (a and a__b): their tools could not be told apart.
 	Servers map[string]Server `yaml:"servers"`
 	// Clients are the client profiles by name. The profile "default" always
 	// exists: with all servers where no clients are configured, and with none

@@ -53,13 +53,17 @@ func literal(glob string) string {
 	return glob
 }
 
-// serverOf is the server whose tools have names that begin as the glob does.
-func serverOf(glob string, servers map[string]Server) string {
+// serverOf is the only server whose tools have names that begin as the glob does;
+// "" if there is none, or if there are several (a.b and a_b).
+func serverOf(glob string, servers map[string]Server) (only string) {
 	begin := literal(glob)
 	for _, name := range sortedKeys(servers) {
 		if strings.HasPrefix(begin, injected(name)+"__") {
-			return name
+			if only != "" {
+				return ""
+			}
+			only = name
 		}
 	}
-	return ""
+	return only
 }

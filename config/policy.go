@@ -11,7 +11,8 @@ import (
 // ClientTools selects among what the servers of a profile offer, by globs over the
 // names that the model gets: server__tool, mcp_resource__server__name and
 // mcp_prompt__server__name. What is left out is not shown to the model and cannot be
-// called. "*" is any run of characters, "?" one character, "[…]" a class.
+// called. "*" is any run of characters, "?" one character, "[…]" a class. A glob that
+// matches nothing that the servers offer is said in the log, and by `tools`.
 type ClientTools struct {
 	// Allow keeps only what it matches. Absent: all. Empty: nothing.
 	Allow []string `yaml:"allow"`

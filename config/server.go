@@ -77,7 +77,7 @@ type Server struct {
 }
 
 // ToolFilter selects tools by globs: "*" is any run of characters, "?" one
-// character, "[…]" a class.
+// character, "[…]" a class. A glob that matches no tool is said in the log.
 type ToolFilter struct {
 	// Allow keeps only matching tools. Empty: all.
 	Allow []string `yaml:"allow"`
