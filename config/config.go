@@ -109,7 +109,7 @@ func (c *Config) validate(r *report) {
 		client.validate(r, join("clients", name), c.Servers)
 	}
 	c.Routes.validate(r, "routes", c.Clients)
-	c.Identity.validate(r, "identity")
+	c.Identity.validate(r, "identity", c.Servers)
 	r.positive("max_request_bytes", c.MaxRequestBytes)
 	r.positive("max_response_bytes", c.MaxResponseBytes)
 	if c.DrainTimeout < 0 {

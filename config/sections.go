@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -80,14 +81,27 @@ type Identity struct {
 	// Default all three, in this order.
 	From []string `yaml:"from"`
 	// Header names a request header with the identity, which logs show as it is: a
-	// header that carries a credential is refused. Only safe where Envoy sets it and
+	// header that carries a credential is refused, and one named like a secret doubted. Only safe where Envoy sets it and
 	// callers cannot. Default "" (none).
 	Header string `yaml:"header"`
 }
 
+var secretName = regexp.MustCompile(`(?i)token|secret|passw|credential|session|(^|-|_)(api)?key($|-|_)`)
+
+// isSubject says whether a server's token exchange takes the callers' tokens from
+// the header.
+func isSubject(header string, servers map[string]Server) bool {
+	for _, s := range servers {
+		if s.Auth != nil && s.Auth.TokenExchange != nil && strings.EqualFold(s.Auth.TokenExchange.SubjectHeader, header) {
+			return true
+		}
+	}
+	return false
+}
+
 func (i *Identity) setDefaults() { i.From = []string{"mtls_san", "jwt_sub", "authorization"} }
 
-func (i *Identity) validate(r *report, path string) {
+func (i *Identity) validate(r *report, path string, servers map[string]Server) {
 	for n, from := range i.From {
 		r.oneOf(index(join(path, "from"), n), from, "mtls_san", "jwt_sub", "authorization")
 	}
@@ -99,6 +113,10 @@ func (i *Identity) validate(r *report, path string) {
 		r.add(key, "%q carries a secret, and identities are in logs as they are; leave header out: authorization in identity.from uses its hash", i.Header)
 	case isProtocol(i.Header):
 		r.add(key, "%q belongs to the protocol, and is no identity", i.Header)
+	case isSubject(i.Header, servers):
+		r.add(key, "%q carries the callers' tokens (subject_header of a token_exchange), and identities are in logs as they are; use another header", i.Header)
+	case secretName.MatchString(i.Header):
+		r.warn(key, "%q is named like a secret, and identities are in logs as they are", i.Header)
 	}
 }
 
