@@ -84,11 +84,18 @@ type Client struct {
 	// account of the turn whose call they are working on. Absent: they may not.
 	Sampling *Sampling `yaml:"sampling"`
 	// Elicitation says what becomes of questions that MCP servers have for the
-	// user: decline (default), or client (the application gets a call of the
-	// function mcp_elicit, and answers with a tool message).
+	// user: decline (default), or client: the application gets a call of the
+	// function mcp_elicit with the arguments {"server", "message", "mode":
+	// "form"|"url", "requested_schema", "url"} (requested_schema is the JSON Schema
+	// of a form's content, url the page of the other mode; what is not there is left
+	// out). It answers with a tool message whose content is {"action":
+	// "accept"|"decline"|"cancel", "content": {…}}, content being that of an accepted
+	// form. What is no such answer, or does not fit the schema, counts as cancel.
+	// The model sees none of it.
 	Elicitation string `yaml:"elicitation"`
 	// ApprovalTimeout is how long a question to the user stays open: for leave to
-	// make a call, and of MCP servers. Not longer than session_ttl. Default 10m, or
+	// make a call (approve: a later yes runs nothing, and the model is told), and of
+	// MCP servers (elicitation: declined when the time is over). Not longer than session_ttl. Default 10m, or
 	// session_ttl where that is shorter.
 	ApprovalTimeout time.Duration `yaml:"approval_timeout"`
 	// Tools selects among what the servers offer. Default: everything.
@@ -96,8 +103,14 @@ type Client struct {
 	// Constraints are rules over the arguments of calls; all that are for a tool
 	// must hold. Default none.
 	Constraints []Constraint `yaml:"constraints"`
-	// Approve are the tools whose calls wait until the user has approved them.
-	// Default none.
+	// Approve are the tools whose calls wait until the user has approved them. The
+	// question is the text of the assistant's answer, always in English: the tool, its
+	// arguments (long texts are cut, no argument is left out) and the words that count.
+	// The user's next message must be one of these and nothing else: yes (or y, yes
+	// please, yes to all, ok, okay, approve, approved, approve all, allow, allow all,
+	// confirm, confirmed, go ahead, ja, ja bitte, oui, si, sí, sì, sim, да, はい, 是), or
+	// approve 1, 2 for some of several calls. Anything else, and a second message of
+	// the user's beside it, is a no. Default none.
 	Approve []Approve `yaml:"approve"`
 }
 

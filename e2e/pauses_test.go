@@ -83,7 +83,8 @@ func TestApproval(t *testing.T) {
 		r := start(t, v, setup{brain: llm.Calculator, config: addConfig("clients: {default: {approve: [\"calc__*\"]}}\n")})
 		chats(t, r, "", []string{"What is 5 plus 7?", "Yes.", "What is 1 plus 2?", "no"}, func(t *testing.T, all []heard) {
 			question := "May I run this tool?\n\n1. `calc__add_numbers`\n\n```json\n{\n  \"a\": %d,\n  \"b\": %d\n}\n```\n\n" +
-				"Please answer **yes** or **no**. Anything else counts as no. The question is open for 10m. "
+				"Please answer **yes** or **no**, alone in one message. (As yes count also: y, yes please, yes to all, ok, okay, approve, approved, approve all, allow, allow all, " +
+				"confirm, confirmed, go ahead, ja, ja bitte, oui, si, sí, sì, sim, да, はい, 是.) Anything else counts as no. The question is open for 10m. "
 			for i := range all {
 				all[i].Text = tag.ReplaceAllString(all[i].Text, "")
 			}

@@ -47,7 +47,8 @@ func TestApproval(t *testing.T) {
 		a.answers(rigs[0], strings.Replace(calls("mcp_mail__send", `{"to":"bob","text":"<b>hi</b>"}`, "mcp_clock__now", "{}"), `"content":null`, `"content":"I will write to Bob."`, 1))
 		q := a.send(rigs[0], asks)
 		want := "I will write to Bob.\n\nMay I run this tool?\n\n1. `mcp_mail__send`\n\n```json\n{\n  \"to\": \"bob\",\n  \"text\": \"<b>hi</b>\"\n}\n```\n\n" +
-			"Please answer **yes** or **no**. Anything else counts as no. The question is open for 10m. (question "
+			"Please answer **yes** or **no**, alone in one message. (As yes count also: y, yes please, yes to all, ok, okay, approve, approved, approve all, allow, allow all, " +
+			"confirm, confirmed, go ahead, ja, ja bitte, oui, si, sí, sì, sim, да, はい, 是.) Anything else counts as no. The question is open for 10m. (question "
 		if !strings.HasPrefix(q.text, want) || q.finish != "stop" || q.stop != "approval" || len(q.calls) != 0 || q.status != 200 {
 			t.Errorf("the client got %s", q.body)
 		}

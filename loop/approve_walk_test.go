@@ -98,7 +98,7 @@ func (w *askWalk) handler(memory *Memory) http.Handler {
 		}
 	}}
 	client := newRig().client
-	client.HistoryMaxBytes, client.Elicit = 0, true
+	client.HistoryMaxBytes, client.Elicit, client.SessionTTL = 0, true, 24*time.Hour // whoever is asked has time to answer
 	return New(Options{
 		Client:    func(*http.Request) (*Client, error) { return client, nil },
 		Tools:     func(context.Context, *Client, []string, *http.Request, []string) Tools { return tools },

@@ -25,16 +25,19 @@ func questionText(calls []heldCall, open time.Duration) string {
 		fmt.Fprintf(&b, "\n%d. `%s`\n\n%s\n", i+1, c.name, arguments)
 	}
 	if len(calls) == 1 {
-		b.WriteString("\nPlease answer **yes** or **no**.")
+		b.WriteString("\nPlease answer **yes** or **no**, alone in one message.")
 	} else {
-		b.WriteString("\nPlease answer **yes** (to all), **approve 1** (or any of the numbers, such as **approve 1, 2**: only those), or **no**.")
+		b.WriteString("\nPlease answer **yes** (to all), **approve 1** (or any of the numbers, such as **approve 1, 2**: only those), or **no**, alone in one message.")
 	}
-	b.WriteString(" Anything else counts as no.")
+	b.WriteString(alsoYes + " Anything else counts as no.")
 	if open > 0 {
 		fmt.Fprintf(&b, " The question is open for %s.", brief(open))
 	}
 	return b.String() + " (question " + rand.Text()[:12] + ")"
 }
+
+// alsoYes tells of all words that agree.
+var alsoYes = " (As yes count also: " + strings.Join(yesWords[1:], ", ") + ".)"
 
 var questionTag = regexp.MustCompile(`\(question [A-Z2-7]{12}\)$`)
 
