@@ -18,7 +18,7 @@ archive() { "$kind/bin/image" -ref "mcp-via-llm.test/$1" -o "$out/$2.tar" "${@:3
 once() { [ "$(cat "$out/$1.version" 2>/dev/null)" != "$2" ] && rm -f "$out/$1.version"; }
 made() { printf '%s\n' "$2" >"$out/$1.version"; }
 
-(cd image && go build -o "$kind/bin/image" .)
+(cd image && go vet . && go test . >&2 && go build -o "$kind/bin/image" .)
 
 # The service in two versions, for an upgrade.
 for version in one two; do

@@ -113,13 +113,16 @@ routes:
 {{- define "mcp-via-llm.envoyConfig" -}}
 {{- $c := include "mcp-via-llm.config" . | fromYaml -}}
 {{- $service := printf "%s-replicas.%s.svc:9002" (include "mcp-via-llm.fullname" .) .Release.Namespace -}}
-{{- $envoy := dict "main" (printf "%s:10000" .Values.bindAddress) "loop" (printf "%s:10001" .Values.bindAddress) "mcp_egress" (printf "%s:10002" .Values.bindAddress) "admin" "127.0.0.1:9901" "service" $service "max_connection_duration" "15s" "failure_mode_allow" .Values.envoy.failOpen -}}
+{{- $envoy := dict "main" (printf "%s:10000" .Values.bindAddress) "loop" (printf "%s:10001" .Values.bindAddress) "mcp_egress" (printf "%s:10002" .Values.bindAddress) "admin" "127.0.0.1:9901" "service" $service "version" .Values.envoy.version "max_connection_duration" "15s" "failure_mode_allow" .Values.envoy.failOpen -}}
 {{- if .Values.tls.enabled -}}
 {{- $files := dict "ca" "/etc/envoy/tls/ca.crt" -}}
 {{- if .Values.tls.mutual -}}
 {{- $_ := merge $files (dict "cert" "/etc/envoy/tls/tls.crt" "key" "/etc/envoy/tls/tls.key") -}}
 {{- end -}}
 {{- $_ := set $envoy "service_tls" $files -}}
+{{- end -}}
+{{- with .Values.envoy.tracing -}}
+{{- $_ := set $envoy "tracing" (dict "collector" .) -}}
 {{- end -}}
 {{- $clients := dict -}}
 {{- range $name, $client := $c.clients -}}
