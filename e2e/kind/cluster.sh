@@ -3,8 +3,8 @@
 #
 #   can       says whether there can be one here, and why not
 #   prepare   does what takes long and needs no cluster
-#   up        makes it, and prints how to use it, for `eval`: KUBECONFIG, RUN (a prefix of what talks to it), LOAD (what
-#             loads an image archive)
+#   up        makes it, and says in .tools/kind/usage.sh how to use it: KUBECONFIG, RUN (a prefix of what talks to it), LOAD
+#             (what loads an image archive)
 #   down      removes it
 #
 # 1. KUBECONFIG is set: that cluster. LOAD says how it gets an archive, such as "k3s ctr images import"; default: kind's way,
@@ -59,21 +59,25 @@ prepare() {
 	esac
 }
 
+usage() { printf 'export %s\n' "$*" >.tools/kind/usage.sh; }
+
 up() {
+	mkdir -p .tools/kind
 	case $(way) in
 	given)
-		echo "export KUBECONFIG='$KUBECONFIG' RUN='${RUN:-}' LOAD='${LOAD:-kind load image-archive --name $name}'"
+		usage "KUBECONFIG='$KUBECONFIG' RUN='${RUN:-}' LOAD='${LOAD:-kind load image-archive --name $name}'"
 		;;
 	docker)
 		kind get clusters 2>/dev/null | grep -qx "$name" || kind create cluster --name "$name" --kubeconfig "$root/.tools/kind/kubeconfig" --wait 3m
-		echo "export KUBECONFIG='$root/.tools/kind/kubeconfig' RUN='' LOAD='kind load image-archive --name $name'"
+		usage "KUBECONFIG='$root/.tools/kind/kubeconfig' RUN='' LOAD='kind load image-archive --name $name'"
 		;;
 	scripts)
 		export DOCKER_HOST=unix://$work/docker.sock
-		docker version >/dev/null 2>&1 || "$scripts/dockerd.sh" "$work"
+		# The daemon stays: it must not hold what this was started with.
+		docker version >/dev/null 2>&1 || "$scripts/dockerd.sh" "$work" </dev/null >"$work/dockerd.out" 2>&1
 		space="nsenter -t $(cat "$work/ns.pid") --net"
 		$space "$work/bin/kind" get clusters 2>/dev/null | grep -qx e2e || "$scripts/up.sh" "$work"
-		echo "export DOCKER_HOST='$DOCKER_HOST' KUBECONFIG='$work/kubeconfig' RUN='$space' LOAD='$work/bin/kind load image-archive --name e2e'"
+		usage "DOCKER_HOST='$DOCKER_HOST' KUBECONFIG='$work/kubeconfig' RUN='$space' LOAD='$work/bin/kind load image-archive --name e2e'"
 		;;
 	none)
 		echo "no cluster: KUBECONFIG is not set, no Docker daemon answers, and KIND_SCRIPTS names no scripts" >&2
@@ -92,7 +96,7 @@ down() {
 case ${1:-} in
 can) [ "$(way)" != none ] && way ;;
 prepare) prepare >&2 ;;
-up) exec 3>&1 1>&2; up | tail -n 1 >&3 ;;
+up) up ;;
 down) down ;;
 *) echo "usage: e2e/kind/cluster.sh can|prepare|up|down" >&2; exit 2 ;;
 esac

@@ -9,20 +9,19 @@ export PATH=$root/.tools/kube/bin:$root/.tools/kind/bin:$PATH
 way=$(e2e/kind/cluster.sh can) || e2e/kind/cluster.sh up # which says why not
 e2e/kind/cluster.sh prepare
 e2e/kind/images.sh
-usage=$(e2e/kind/cluster.sh up)
-echo "$usage"
-eval "$usage"
-
 cleanup() {
-	if [ "${KEEP:-}" = 1 ]; then
-		echo "left as it is: $usage"
-	elif [ "$way" = given ]; then
-		$RUN kubectl delete namespace mcp-e2e --wait=false
-	else
-		env -u KUBECONFIG -u DOCKER_HOST e2e/kind/cluster.sh down
-	fi
+	case ${KEEP:-}$way in
+	1*) echo "left as it is; to use it: source .tools/kind/usage.sh" ;;
+	given) $RUN kubectl delete namespace mcp-e2e --wait=false ;;
+	docker) env -u KUBECONFIG "$root/e2e/kind/cluster.sh" down ;;
+	scripts) env -u KUBECONFIG -u DOCKER_HOST "$root/e2e/kind/cluster.sh" down ;;
+	esac
 }
 trap cleanup EXIT
+
+e2e/kind/cluster.sh up
+cat .tools/kind/usage.sh
+source .tools/kind/usage.sh
 
 for archive in .tools/kind/images/*.tar; do
 	echo "loading $(basename "$archive")"
