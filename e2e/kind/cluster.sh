@@ -11,13 +11,13 @@
 #    with the cluster's name from KIND_CLUSTER.
 # 2. A Docker daemon answers: `kind create cluster`.
 # 3. KIND_SCRIPTS names a folder with scripts that make a kind cluster where images cannot be pulled (build.sh,
-#    node-image.sh, dockerd.sh, up.sh, down.sh, each with a working folder); ../shared/kind is tried if it is there.
+#    node-image.sh, dockerd.sh, up.sh, down.sh, each with a working folder).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
 source e2e/versions.env
 name=${KIND_CLUSTER:-mcp-e2e}
-scripts=${KIND_SCRIPTS:-$root/../shared/kind}
+scripts=${KIND_SCRIPTS:-/nonexistent}
 work=${KIND_WORK:-/var/cache/e2e-kind}
 export PATH=$root/.tools/kube/bin:$root/.tools/kind/bin:$PATH
 
