@@ -194,7 +194,7 @@ func (r *Request) choose(c Choice) (string, bool) {
 			return "", false
 		}
 		return set(r.choice.Raw, "allowed_tools.mode", `"auto"`), true
-	case r.choice.IsObject() || r.choice.String() == "required":
+	case r.choice.IsObject() || r.choice.String() == "required" || r.choice.String() == "any": // Mistral's word
 		return `"auto"`, true
 	}
 	return "", false

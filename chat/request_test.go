@@ -42,6 +42,7 @@ func TestBuild(t *testing.T) {
 		{"usage without a stream", `{"messages":[]}`, Edit{AskUsage: true}, `{"messages":[]}`},
 		{"no calls", `{"messages":[]}`, Edit{Choice: NoCalls}, `{"messages":[],"tool_choice":"none"}`},
 		{"no calls, in place", `{"tool_choice":"auto","messages":[]}`, Edit{Choice: NoCalls}, `{"tool_choice":"none","messages":[]}`},
+		{"Mistral's word", `{"tool_choice":"any","messages":[]}`, Edit{Choice: FreeChoice}, `{"tool_choice":"auto","messages":[]}`},
 		{"all at once", `{"messages":[1],"tools":[2],"stream":true,"tool_choice":"required"}` + "\n", Edit{Tools: tool, Append: [][]byte{[]byte("3")}, Choice: FreeChoice, AskUsage: true},
 			`{"messages":[1,3],"tools":[2,{"type":"function"}],"stream":true,"tool_choice":"auto","stream_options":{"include_usage":true}}` + "\n"},
 	} {

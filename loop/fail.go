@@ -74,6 +74,9 @@ func (t *turn) fail(ctx context.Context, err error) {
 		t.w.Header().Set(retryHeader, "false")
 	}
 	if status != nil {
+		for _, name := range chat.BodyHeaders { // of an earlier segment
+			t.w.Header().Del(name)
+		}
 		for _, name := range []string{"Content-Type", "Content-Encoding", "Retry-After"} {
 			t.w.Header()[name] = status.header[name]
 		}

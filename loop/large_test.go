@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,4 +61,16 @@ func TestRefusedResults(t *testing.T) {
 			t.Errorf("the call ran %d times", n)
 		}
 	})
+}
+
+// The headers of an earlier segment's body say nothing of a later one's error.
+func TestErrorHasItsOwnLength(t *testing.T) {
+	g := newRig(func(r *http.Request) (*http.Response, error) {
+		resp, err := whole(calls("mcp_wx__now", "{}"))(r)
+		resp.Header.Set("Content-Length", "358")
+		return resp, err
+	}, respond(429, "application/json", `{"error":{"message":"slow down"}}`))
+	if w := g.post(chatOf(asks)); w.Code != 429 || w.Header().Get("Content-Length") != "" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
 }

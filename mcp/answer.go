@@ -69,6 +69,9 @@ func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error
 	}
 	if odd == "" {
 		for _, msg := range messages(body) {
+			if !msg.Get("method").Exists() && !sameID(msg, gjson.Parse(ex.id).String()) {
+				continue // nobody else reads this body
+			}
 			if passed := w.pass(msg, ex); passed != nil && !msg.Get("method").Exists() {
 				answer = passed
 			}
@@ -88,8 +91,9 @@ func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error
 }
 
 // pass gives what the SDK may see of a message that came in answer to ex, nil for
-// nothing. What comes to a request is the answer to that request, whatever id it
-// has: the SDK would wait for another for ever.
+// nothing. An answer without an id, or with a spelling of the request's own, is the
+// answer to the request: the SDK would wait for another for ever. One with the id of
+// another request is that one's, on the wrong stream, or nobody's.
 func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
 	method := msg.Get("method")
 	switch {
@@ -108,10 +112,10 @@ func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
 		}
 	case !msg.Get("result").Exists() && !msg.Get("error").IsObject():
 		return nil
-	case ex.cp != nil:
+	case ex.cp != nil && sameID(msg, ex.cp.requestID()):
 		defer w.to.answered(ex.cp.requestID()) // the SDK numbers its requests
 		return ex.cp.take(msg)
-	case ex.id != "":
+	case ex.cp == nil && ex.id != "" && sameID(msg, gjson.Parse(ex.id).String()):
 		return withID(msg, ex.id)
 	default: // an old server may answer on the common stream
 		id := msg.Get("id").Raw
@@ -119,8 +123,18 @@ func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
 		if cp, ok := w.pending.Load(id); ok {
 			return cp.(*capture).take(msg)
 		}
+		if ex.id != "" {
+			return nil
+		}
 	}
 	return []byte(msg.Raw)
+}
+
+// sameID says whether a message answers the request with the id, as text: some
+// servers give numbers as strings, or null.
+func sameID(msg gjson.Result, id string) bool {
+	own := msg.Get("id")
+	return own.Type == gjson.Null || own.String() == id
 }
 
 func withID(msg gjson.Result, id string) []byte {
@@ -152,7 +166,8 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	}
 	// 2025-11-25, "Session Management": 404 means that the session is gone. Other
 	// servers say 400 and name the session. Either way the request was not taken.
-	lost := ex.inSession && (code == http.StatusNotFound || code == http.StatusBadRequest && namesSession(string(body)))
+	lost := ex.inSession && (code == http.StatusNotFound || code == http.StatusBadRequest && namesSession(string(body)) &&
+		(rpc == nil || rpc.Code != jsonrpc.CodeInvalidParams)) // there a session is an argument
 	resumes := ex.get && ex.cp != nil
 	if ex.cp != nil && !resumes {
 		ex.cp.refused(code, lost)

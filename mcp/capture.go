@@ -58,13 +58,13 @@ func (cp *capture) take(msg gjson.Result) []byte {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.over = true
-	if result := msg.Get("result"); result.Exists() {
+	if e := msg.Get("error"); e.IsObject() { // some servers add a result of null to it
+		cp.rpc = &jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String()}
+	} else if result := msg.Get("result"); result.Exists() {
 		cp.result = bytesOf(result.Raw)
 		if cp.run != nil {
 			return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, cp.id)
 		}
-	} else if e := msg.Get("error"); e.IsObject() {
-		cp.rpc = &jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String()}
 	}
 	return withID(msg, cp.id)
 }
@@ -224,6 +224,9 @@ func (cp *capture) takeResponse(m *jsonrpc.Response) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.result, cp.over = m.Result, true
+	if m.Error != nil { // some servers add a result of null to it
+		cp.result, m.Result = nil, nil
+	}
 	errors.As(m.Error, &cp.rpc)
 	if errors.Is(m.Error, errMessageTooLarge) {
 		cp.odd = tooLarge

@@ -30,6 +30,7 @@ func repair(n *node) {
 		exclusive(s, "exclusiveMaximum", "maximum")
 		s.members = slices.DeleteFunc(s.members, func(m member) bool { return !sound(m) })
 		repairType(s)
+		keepPortable(s)
 		tuple(s)
 		for i := range s.members {
 			repairMember(&s.members[i])
