@@ -22,7 +22,7 @@ import (
 // completions (e2e/conformance), and compares every check with e2e/conformance/expected.yaml.
 func TestConformance(t *testing.T) {
 	harness := filepath.Join(t.TempDir(), "conformance")
-	if err := goBuild(harness, "./e2e/conformance"); err != nil {
+	if err := tools.Build(harness, "./e2e/conformance"); err != nil {
 		t.Fatal(err)
 	}
 	reasons, expected := expectedFailures(t)

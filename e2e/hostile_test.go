@@ -44,7 +44,7 @@ var hostilities = []hostility{
 // were not there, that each turn with such a server ends and says what happened, and that memory stays bounded.
 func TestHostileServers(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "hostile")
-	if err := goBuild(program, "./e2e/hostile"); err != nil {
+	if err := tools.Build(program, "./e2e/hostile"); err != nil {
 		t.Fatal(err)
 	}
 	for _, transport := range []string{"stdio", "http"} {
@@ -68,7 +68,7 @@ func TestHostileServers(t *testing.T) {
 			close(stop)
 			n, peak := <-good, peakRSS(t, r.Service)
 			t.Logf("%d turns of another client went on; the service had %d MiB at most", n, peak)
-			limit := peakMemory * (1 + 8*len(raceFlags)) // the race detector takes several times as much
+			limit := peakMemory * (1 + 8*len(rig.RaceFlags)) // the race detector takes several times as much
 			if n < 5 || peak > limit {
 				t.Errorf("%d turns of another client, %d MiB", n, peak)
 			}

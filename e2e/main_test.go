@@ -3,10 +3,7 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,57 +19,8 @@ var (
 	addServer string // the built add server
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "mcp-via-llm-e2e-")
-	if err != nil {
-		return report(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := setUp(dir); err != nil {
-		return report(err)
-	}
-	code := m.Run()
-	if orphans := rig.Orphans(); len(orphans) > 0 {
-		return report(fmt.Errorf("child processes are left running:\n%s", strings.Join(orphans, "\n")))
-	}
-	return code
-}
-
-func report(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
-}
-
-func setUp(dir string) error {
-	var err error
-	if tools, err = rig.FindTools(); err != nil {
-		return err
-	}
-	install := exec.Command(filepath.Join(tools.Root(), "e2e", "tools.sh"), "test")
-	install.Stdout, install.Stderr = os.Stderr, os.Stderr
-	if err := install.Run(); err != nil {
-		return fmt.Errorf("e2e/tools.sh: %w", err)
-	}
-	service, addServer = filepath.Join(dir, "mcp-via-llm"), filepath.Join(dir, "addserver")
-	if err := goBuild(service, "./cmd/mcp-via-llm"); err != nil {
-		return err
-	}
-	if err := goBuild(addServer, "./e2e/addserver"); err != nil {
-		return err
-	}
-	return rig.AdoptOrphans()
-}
-
-func goBuild(output, pkg string) error {
-	arguments := append([]string{"build", "-o", output}, raceFlags...)
-	build := exec.Command("go", append(arguments, pkg)...)
-	build.Dir = tools.Root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
-	}
-	return nil
+func TestMain(m *testing.M) {
+	os.Exit(rig.Main(m, &tools, rig.Program{Into: &service, Package: "./cmd/mcp-via-llm"}, rig.Program{Into: &addServer, Package: "./e2e/addserver"}))
 }
 
 // variant is one Envoy with one configuration of the filter.

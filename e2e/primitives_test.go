@@ -168,7 +168,7 @@ func realServers(t *testing.T) map[string]realServer {
 		}
 	}
 	reference := filepath.Join(dir, "reference")
-	if err := goBuild(reference, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"); err != nil {
+	if err := tools.Build(reference, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "note.txt")

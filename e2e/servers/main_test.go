@@ -4,11 +4,8 @@ package servers
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,38 +21,8 @@ var (
 	reference string
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "mcp-via-llm-servers-")
-	if err != nil {
-		return report(err)
-	}
-	defer os.RemoveAll(dir)
-	if tools, err = rig.FindTools(); err != nil {
-		return report(err)
-	}
-	install := exec.Command(filepath.Join(tools.Root(), "e2e", "tools.sh"), "test")
-	install.Stdout, install.Stderr = os.Stderr, os.Stderr
-	if err := install.Run(); err != nil {
-		return report(fmt.Errorf("e2e/tools.sh: %w", err))
-	}
-	reference = filepath.Join(dir, "everything-server")
-	build := exec.Command("go", "build", "-o", reference, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
-	build.Dir = tools.Root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return report(fmt.Errorf("%s: %w", out, err))
-	}
-	code := m.Run()
-	if orphans := rig.Orphans(); len(orphans) > 0 {
-		return report(fmt.Errorf("child processes are left running:\n%s", strings.Join(orphans, "\n")))
-	}
-	return code
-}
-
-func report(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+func TestMain(m *testing.M) {
+	os.Exit(rig.Main(m, &tools, rig.Program{Into: &reference, Package: "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"}))
 }
 
 // patience bounds what a busy machine may take to start a server or run a call.

@@ -6,9 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,45 +19,8 @@ var (
 	service string // the built mcp-via-llm
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "mcp-via-llm-sessions-")
-	if err != nil {
-		return report(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := setUp(dir); err != nil {
-		return report(err)
-	}
-	code := m.Run()
-	if orphans := rig.Orphans(); len(orphans) > 0 {
-		return report(fmt.Errorf("child processes are left running:\n%s", strings.Join(orphans, "\n")))
-	}
-	return code
-}
-
-func report(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
-}
-
-func setUp(dir string) (err error) {
-	if tools, err = rig.FindTools(); err != nil {
-		return err
-	}
-	install := exec.Command(filepath.Join(tools.Root(), "e2e", "tools.sh"), "test")
-	install.Stdout, install.Stderr = os.Stderr, os.Stderr
-	if err := install.Run(); err != nil {
-		return fmt.Errorf("e2e/tools.sh: %w", err)
-	}
-	service = filepath.Join(dir, "mcp-via-llm")
-	build := exec.Command("go", append(append([]string{"build", "-o", service}, raceFlags...), "./cmd/mcp-via-llm")...)
-	build.Dir = tools.Root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return rig.AdoptOrphans()
+func TestMain(m *testing.M) {
+	os.Exit(rig.Main(m, &tools, rig.Program{Into: &service, Package: "./cmd/mcp-via-llm"}))
 }
 
 const (

@@ -1,5 +1,0 @@
-//go:build !race
-
-package monitoring_test
-
-var raceFlags []string

@@ -1,6 +1,0 @@
-//go:build race
-
-package sessions_test
-
-// raceFlags build the service with the race detector when the tests are.
-var raceFlags = []string{"-race"}
