@@ -15,7 +15,7 @@ for values in "$chart"/ci/*-values.yaml; do
 	helm template release "$chart" -n apps -f "$values" >"$out/$shape.yaml"
 	echo "$shape: linted, rendered"
 done
-go run ./charts/validate -schemas .tools/kube/schemas -crds .tools/kube/crds "$out"/*.yaml
+go run ./charts/validate -schemas .tools/kube/schemas -crds .tools/kube/crds -values "$chart/values.schema.json" "$out"/*.yaml
 
 # The configuration that each shape gives the service is one that it takes, as far as that can be known without secrets.
 go build -o "$out/mcp-via-llm" ./cmd/mcp-via-llm

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -58,14 +59,16 @@ func documents(content []byte) (all []resource, err error) {
 
 // validator finds the schema of a resource by its apiVersion and kind.
 type validator struct {
-	compiler *jsonschema.Compiler
-	custom   map[string]string // "GROUP/VERSION KIND" to the schema's address
+	folder    string // with the schemas of Kubernetes
+	compiler  *jsonschema.Compiler
+	custom    map[string]string         // "GROUP/VERSION KIND" to the schema's address
+	resources map[string]map[string]any // the schemas of custom resources, by their names in an OpenAPI document
 }
 
 func newValidator(folder string) *validator {
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(local(folder))
-	return &validator{compiler: compiler, custom: map[string]string{}}
+	return &validator{folder: folder, compiler: compiler, custom: map[string]string{}, resources: map[string]map[string]any{}}
 }
 
 // local loads the schemas of Kubernetes, which name each other by an address of the Web, from a folder.
@@ -173,6 +176,9 @@ func (v *validator) addDefinition(r resource) error {
 			return err
 		}
 		v.custom[d.Spec.Group+"/"+version.Name+" "+d.Spec.Names.Kind] = address
+		domains := strings.Split(d.Spec.Group, ".")
+		slices.Reverse(domains)
+		v.resources[strings.Join(append(domains, version.Name, d.Spec.Names.Kind), ".")] = schema
 	}
 	return nil
 }

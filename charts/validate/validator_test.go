@@ -67,7 +67,11 @@ func TestStrict(t *testing.T) {
 			if err := os.WriteFile(path, []byte(row.text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			err := run(dir+"/schemas", dir+"/crds", []string{path})
+			v := newValidator(dir + "/schemas")
+			err := v.addDefinitions(dir + "/crds")
+			if err == nil {
+				err = v.manifests([]string{path})
+			}
 			if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 				t.Errorf("%v, want %q", err, row.want)
 			}
