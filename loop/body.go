@@ -52,6 +52,9 @@ func (h *handler) bodyError(err error) *chat.Error {
 		Message: "The request body could not be read: " + err.Error()}
 }
 
+// errCut says that an answer that is being copied to the client broke off.
+var errCut = errors.New("the provider's answer broke off")
+
 var errTooLarge = errors.New("larger than the limit")
 
 // maxHint is what a declared length makes readAll set aside before anything came.
@@ -97,20 +100,28 @@ var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-A
 
 // copyThrough sends a request on as it is and copies the answer back as it comes.
 func (h *handler) copyThrough(w http.ResponseWriter, r *http.Request, body io.Reader, size int64) {
-	resp, err := h.Transport.RoundTrip(h.outbound(r, body, size))
+	out := h.outbound(r, body, size)
+	h.injectUntouched(r.Context(), out.Header)
+	resp, err := h.Transport.RoundTrip(out)
 	if err != nil {
 		if r.Context().Err() == nil {
-			h.Log.Warn("upstream request failed", "err", err)
+			h.Log.WarnContext(r.Context(), "upstream request failed", "err", err)
+			endUntouched(r.Context(), unreachable.Status, unreachable.Code)
 			unreachable.WriteTo(w)
 		}
 		return
 	}
 	defer resp.Body.Close()
-	copyResponse(w, resp)
+	endUntouched(r.Context(), resp.StatusCode, "")
+	if copyResponse(w, resp) != nil {
+		endUntouched(r.Context(), resp.StatusCode, "upstream_truncated")
+		panic(http.ErrAbortHandler) // the client must see that it was cut
+	}
 }
 
-// copyResponse copies a response byte for byte, flushing what has come.
-func copyResponse(w http.ResponseWriter, resp *http.Response) {
+// copyResponse copies a response byte for byte, flushing what has come. It fails
+// if the provider ended its answer too early.
+func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 	copyHeader(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	flush := http.NewResponseController(w).Flush
@@ -119,15 +130,15 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) {
 		n, err := resp.Body.Read(buf)
 		if n > 0 {
 			if _, err := w.Write(buf[:n]); err != nil {
-				return
+				return nil // the client is gone, nobody is left to tell
 			}
 			flush() //nolint:errcheck // a writer that cannot flush buffers
 		}
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
-			if err != io.EOF {
-				panic(http.ErrAbortHandler) // the client must see that it was cut
-			}
-			return
+			return fmt.Errorf("%w: %w", errCut, err)
 		}
 	}
 }

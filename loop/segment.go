@@ -20,7 +20,7 @@ var errCoding = errors.New("unsupported content-encoding")
 
 // errCopied says that the provider's answer went to the client as it came, so
 // that the turn is over.
-var errCopied = errors.New("the answer was copied to the client")
+var errCopied = errors.New("its answer was copied to the client")
 
 // segment does one exchange with the model.
 func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
@@ -77,8 +77,8 @@ func (t *turn) request(ctx context.Context, body []byte) *http.Request {
 // segment's byte for byte, if it has got nothing yet.
 func (t *turn) refused(resp *http.Response, first bool) error {
 	if first && !t.answer.seize() {
-		copyResponse(t.w, resp)
-		return errCopied
+		cut := copyResponse(t.w, resp)
+		return errors.Join(fmt.Errorf("the provider answered with status %d, and %w", resp.StatusCode, errCopied), cut)
 	}
 	body, err := readAll(resp.Body, t.h.MaxResponseBytes, resp.ContentLength)
 	if err != nil {
@@ -235,7 +235,7 @@ func (t *turn) readWhole(resp *http.Response, first bool) (*chat.Reply, error) {
 			t.w.Header().Del("Content-Length")
 			t.w.WriteHeader(resp.StatusCode)
 			t.w.Write(body) //nolint:errcheck // the client is gone, nobody is left to tell
-			return nil, errors.Join(errCopied, err)
+			return nil, fmt.Errorf("%w, and %w", err, errCopied)
 		}
 	}
 	return reply, err

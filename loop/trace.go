@@ -32,22 +32,60 @@ func (h *handler) span(ctx context.Context, name string, kind trace.SpanKind, at
 	return h.tracer.Start(ctx, name, append(more, trace.WithSpanKind(kind), trace.WithAttributes(attrs()...))...)
 }
 
-// inject puts the context of the trace into a request's headers, in the place of
-// what the client sent there. Where nothing is traced that stays as it came, unless
-// Envoy knows better.
+// places are the headers by which the propagators that OTEL_PROPAGATORS can name
+// tell a request's place in a trace. Baggage is none of them: it is the
+// application's own, like any other header.
+var places = []string{
+	"Traceparent", "Tracestate", "B3", "X-B3-Traceid", "X-B3-Spanid", "X-B3-Parentspanid", "X-B3-Sampled", "X-B3-Flags",
+	"Uber-Trace-Id", "X-Amzn-Trace-Id", "Ot-Tracer-Traceid", "Ot-Tracer-Spanid", "Ot-Tracer-Sampled",
+}
+
+// inject puts the context of the trace into a request's headers, as the propagator
+// does and no other: a place that the client wrote in another form would be that of
+// an earlier span. Where nothing is traced all that stays as it came, unless Envoy
+// knows better.
 func (h *handler) inject(ctx context.Context, header http.Header) {
 	span := trace.SpanContextFromContext(ctx)
 	if h.Propagator == nil || !span.IsValid() {
 		return
 	}
 	carrier := propagation.HeaderCarrier(header)
-	if h.tracer == nil && trace.SpanContextFromContext(h.Propagator.Extract(context.Background(), carrier)).SpanID() == span.SpanID() {
+	if h.tracer != nil {
+		for _, name := range places {
+			delete(header, name)
+		}
+	} else if trace.SpanContextFromContext(h.Propagator.Extract(context.Background(), carrier)).SpanID() == span.SpanID() {
 		return
 	}
 	for _, name := range h.Propagator.Fields() {
 		header.Del(name)
 	}
 	h.Propagator.Inject(ctx, carrier)
+}
+
+// injectUntouched does the same for a request that passes as it is, if it has the
+// span of a turn.
+func (h *handler) injectUntouched(ctx context.Context, header http.Header) {
+	if h.tracer != nil && !trace.SpanContextFromContext(ctx).IsRemote() {
+		h.inject(ctx, header)
+	}
+}
+
+// endUntouched puts what became of a request that passed as it was on the span of
+// its turn, if it has one; failure is "" if the provider's answer is the client's.
+func endUntouched(ctx context.Context, status int, failure string) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+	if failure == "" && status >= http.StatusInternalServerError {
+		failure = strconv.Itoa(status)
+	}
+	if failure != "" {
+		span.SetAttributes(semconv.ErrorTypeKey.String(failure))
+		span.SetStatus(codes.Error, failure)
+	}
 }
 
 // startTurn begins the span of a turn: what the gateway does for one request of
@@ -174,13 +212,19 @@ func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *
 func (t *turn) errorType(ctx context.Context, status int, err error) string {
 	var refused *statusError
 	var upstream *chat.UpstreamError
-	switch known := t.describe(ctx, err); {
-	case known == nil:
-		return StopCancelled
+	// What the provider refused is refused, and what was copied to the client is
+	// answered, also if the client is gone by now: clients leave when they have it all.
+	switch {
 	case errors.As(err, &refused):
 		return strconv.Itoa(refused.status)
 	case status != 0 && status/100 != 2:
 		return strconv.Itoa(status)
+	case errors.Is(err, errCopied):
+		ctx = context.WithoutCancel(ctx)
+	}
+	switch known := t.describe(ctx, err); {
+	case known == nil:
+		return StopCancelled
 	case errors.As(err, &upstream):
 		return "upstream_error"
 	default:

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions/redisrig"
 )
 
 // spans are those that a rig's turns have made.
@@ -317,14 +318,16 @@ func TestUnsampledLeavesNothing(t *testing.T) {
 func TestStoreSpans(t *testing.T) {
 	var s spans
 	g := s.traced(newRig(whole(calls("mcp_wx__now", "{}")), whole(says("Sunny."))))
-	store, err := sessions.Open(sessions.Options{Traces: g.options.Traces})
+	store, err := sessions.Open(sessions.Options{RedisURL: redisrig.Start(t).URL, Traces: g.options.Traces})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close() //nolint:errcheck // in memory
 	g.memory = g.remember(store)
 	g.post(question + "}")
 	g.memory.Close(context.Background())
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
 	turn := s.one(t, turnSpan)
 	n := 0
 	for _, span := range s.Ended() {

@@ -131,6 +131,9 @@ func (t *turn) run() {
 		first := t.rec.report.Segments[0]
 		t.failure = first.ErrorType
 		t.end(StopError, first.Status, err)
+		if errors.Is(err, errCut) {
+			panic(http.ErrAbortHandler) // the client must see that it was cut
+		}
 	default:
 		t.journal.refused(ctx, err)
 		t.journal.broken(ctx)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
@@ -44,16 +43,17 @@ type observer struct {
 	Store
 	tell   func(context.Context, Event) // nil: nobody
 	tracer trace.Tracer                 // nil: no spans
-	kind   trace.SpanKind
-	attrs  []attribute.KeyValue // of every span
 }
 
+// spanOptions are those of every span.
+var spanOptions = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(semconv.DBSystemNameRedis)}
+
 // observed puts an observer before a store, if somebody wants to know.
-func observed(s Store, o Options, kind trace.SpanKind, attrs ...attribute.KeyValue) Store {
+func observed(s Store, o Options) Store {
 	if o.Observe == nil && o.Traces == nil {
 		return s
 	}
-	out := &observer{Store: s, tell: o.Observe, kind: kind, attrs: attrs}
+	out := &observer{Store: s, tell: o.Observe}
 	if o.Traces != nil {
 		out.tracer = o.Traces.Tracer("github.com/mcp-via-llm/mcp-via-llm/sessions", trace.WithSchemaURL(semconv.SchemaURL))
 	}
@@ -86,7 +86,7 @@ func (o *observer) span(ctx context.Context, op string) (context.Context, trace.
 	if o.tracer == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, nil
 	}
-	return o.tracer.Start(ctx, "session store "+op, trace.WithSpanKind(o.kind), trace.WithAttributes(o.attrs...))
+	return o.tracer.Start(ctx, "session store "+op, spanOptions...)
 }
 
 func (o *observer) done(ctx context.Context, span trace.Span, e Event) {

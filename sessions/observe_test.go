@@ -8,8 +8,11 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
+	"github.com/mcp-via-llm/mcp-via-llm/sessions/redisrig"
 )
 
 // TestSpansOfOperations asserts that an operation has a span only inside one that
@@ -18,7 +21,7 @@ func TestSpansOfOperations(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	var outcomes []string
-	store := open(t, sessions.Options{Traces: provider, Observe: func(ctx context.Context, e sessions.Event) { outcomes = append(outcomes, e.Op+" "+e.Outcome()) }})
+	store := open(t, sessions.Options{RedisURL: redisrig.Start(t).URL, Traces: provider, Observe: func(ctx context.Context, e sessions.Event) { outcomes = append(outcomes, e.Op+" "+e.Outcome()) }})
 	scope := sessions.Scope{Client: "c", ID: "i"}
 	put := func(ctx context.Context, ttl time.Duration) {
 		store.Put(ctx, scope, "k", sessions.Fields{"f": []byte("v")}, ttl) //nolint:errcheck // its event tells
@@ -41,6 +44,28 @@ func TestSpansOfOperations(t *testing.T) {
 	}
 	if len(outcomes) != 4 || outcomes[2] != "put invalid" {
 		t.Errorf("outcomes %q", outcomes)
+	}
+	for _, s := range got {
+		if s.SpanKind() != trace.SpanKindClient || len(s.Attributes()) == 0 || s.Attributes()[0] != semconv.DBSystemNameRedis {
+			t.Errorf("%v %v", s.SpanKind(), s.Attributes())
+		}
+	}
+}
+
+// TestMemoryMakesNoSpans asserts that the store in memory is counted, and leaves
+// traces alone.
+func TestMemoryMakesNoSpans(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	events := 0
+	store := open(t, sessions.Options{Traces: provider, Observe: func(context.Context, sessions.Event) { events++ }})
+	ctx, turn := provider.Tracer("test").Start(t.Context(), "turn")
+	if err := store.Put(ctx, sessions.Scope{Client: "c", ID: "i"}, "k", sessions.Fields{"f": []byte("v")}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	turn.End()
+	if len(spans.Ended()) != 1 || events != 1 {
+		t.Errorf("%d spans, %d events", len(spans.Ended()), events)
 	}
 	if keys, bytes, ok := sessions.Size(store); keys != 1 || bytes <= 0 || !ok {
 		t.Errorf("size %d keys, %d bytes, %v", keys, bytes, ok)
