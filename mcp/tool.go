@@ -67,12 +67,15 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 	t.repeatable = t.readOnly || raw.Get("annotations.idempotentHint").Type == gjson.True
 	// Without a schema of an object the tool is worth offering all the same, and
 	// only its server can say whether a call is good.
-	if original != "" {
+	switch {
+	case original != "" && schema.Cyclic(original):
+		log.Warn("input schema refers to itself without end; arguments go to the server unchecked", "tool", t.name)
+	case original != "":
 		t.input = schema.NewChecker(original)
 		t.input.Bad = func(err error) {
 			log.Warn("input schema does not compile; arguments go to the server unchecked", "tool", t.name, "error", err)
 		}
-	} else if input.Exists() {
+	case input.Exists():
 		log.Warn("input schema is not one of an object; the tool is offered without parameters", "tool", t.name)
 	}
 	if out := raw.Get("outputSchema"); out.IsObject() && len(out.Raw) <= schema.MaxInput {

@@ -185,3 +185,16 @@ func TestHintsMustBeTrue(t *testing.T) {
 		}
 	}
 }
+
+// A schema that refers to itself without end is told of when the tool is listed, and
+// not blamed on the arguments.
+func TestCyclicSchema(t *testing.T) {
+	var said strings.Builder
+	tool, err := newTool(gjson.Parse(`{"name":"x","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}}`), slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil || !strings.Contains(said.String(), "refers to itself without end") {
+		t.Errorf("%v, %s", err, &said)
+	}
+	if _, err := tool.arguments(`{"a":1}`); err != nil {
+		t.Error(err)
+	}
+}

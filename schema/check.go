@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
@@ -48,8 +49,8 @@ type Checker struct {
 func NewChecker(schema string) *Checker { return &Checker{text: schema} }
 
 // Problems lists where a value, which is raw JSON, does not fit; none if it does.
-// It does, too, if the schema does not compile or takes too many steps: the
-// server must decide then.
+// It does, too, if the schema does not compile, refers to itself without end or takes
+// too many steps: the server must decide then.
 func (c *Checker) Problems(value string) []string {
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(value))
 	if err != nil {
@@ -59,7 +60,11 @@ func (c *Checker) Problems(value string) []string {
 	if !errors.As(c.validate(v), &invalid) {
 		return nil
 	}
-	return leaves(invalid, nil)
+	problems, cyclic := leaves(invalid, nil)
+	if cyclic {
+		return nil
+	}
+	return problems
 }
 
 func (c *Checker) validate(value any) (err error) {
@@ -96,7 +101,7 @@ func (c *Checker) compile() (s *jsonschema.Schema, err error) {
 			s, err = nil, fmt.Errorf("schema compiler: %v", r)
 		}
 	}()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(c.text))
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(tolerant(c.text)))
 	if err != nil {
 		return nil, err
 	}
@@ -135,21 +140,27 @@ func (s *steps) Validate(*jsonschema.ValidatorContext, any) {
 
 var english = message.NewPrinter(language.English)
 
-// leaves collects the problems that have no further cause, up to maxProblems.
-func leaves(e *jsonschema.ValidationError, problems []string) []string {
+// leaves collects the problems that have no further cause, up to maxProblems. cyclic
+// says that one of them is the schema's own, see [Cyclic].
+func leaves(e *jsonschema.ValidationError, problems []string) (all []string, cyclic bool) {
 	for _, cause := range e.Causes {
-		problems = leaves(cause, problems)
+		var here bool
+		problems, here = leaves(cause, problems)
+		cyclic = cyclic || here
+	}
+	if _, here := e.ErrorKind.(*kind.RefCycle); here {
+		cyclic = true
 	}
 	if len(e.Causes) > 0 || len(problems) == maxProblems {
-		return problems
+		return problems, cyclic
 	}
 	where := "(root)"
 	if len(e.InstanceLocation) > 0 {
 		where = "/" + strings.Join(e.InstanceLocation, "/")
 	}
-	problem := where + ": " + clip(e.ErrorKind.LocalizedString(english), maxProblem)
+	problem := where + ": " + clip(problemOf(e.ErrorKind), maxProblem)
 	if slices.Contains(problems, problem) {
-		return problems
+		return problems, cyclic
 	}
-	return append(problems, problem)
+	return append(problems, problem), cyclic
 }

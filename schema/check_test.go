@@ -14,7 +14,7 @@ func TestChecker(t *testing.T) {
 		want                string
 	}{
 		{"fits", schema, `{"n":9007199254740993,"m":"no"}`, false, ""},
-		{"exact numbers", schema, `{"n":9007199254740994}`, false, "/n: maximum: "},
+		{"exact numbers", schema, `{"n":9007199254740994}`, false, "/n: must be at most 9007199254740993, not 9007199254740994"},
 		{"formats count", schema, `{"n":1,"m":"no"}`, true, "/m: "},
 		{"not JSON", schema, `{"n":`, false, "not valid JSON"},
 		{"several", schema, `{"n":"x","m":1}`, false, "; "},
@@ -66,6 +66,86 @@ func TestCheckerEnds(t *testing.T) {
 		c.Bad = func(err error) { t.Errorf("%s: %v", name, err) }
 		if problems := c.Problems(strings.Repeat(`{"a":`, 40) + `1` + strings.Repeat(`}`, 40)); problems != nil {
 			t.Errorf("%s: %q", name, problems)
+		}
+	}
+}
+
+// Servers write schemas that forbid more than they mean.
+func TestCheckerIsTolerant(t *testing.T) {
+	for _, test := range []struct{ schema, fits, not string }{
+		{`{"type":"OBJECT","properties":{"s":{"type":"STRING"},"n":{"type":"INTEGER","nullable":true}}}`, `{"s":"x","n":null}`, `{"s":1}`},
+		{`{"type":["Object"],"properties":{"l":{"type":"ARRAY","items":{"type":"Float"}}}}`, `{"l":[1.5]}`, `{"l":["x"]}`},
+		{`{"properties":{"e":{"enum":[]},"s":{"type":"string","enum":[]}}}`, `{"e":1,"s":"x"}`, `{"s":1}`},
+		{`{"properties":{"a":{"type":"string","enum":["a"],"nullable":true}}}`, `{"a":null}`, `{"a":"b"}`},
+		{`{"properties":{"a":{"nullable":true,"anyOf":[{"type":"string"},{"type":"number"}]}}}`, `{"a":null}`, `{"a":true}`},
+		{`{"properties":{"a":{"nullable":true,"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string"}}}`, `{"a":null}`, `{"a":1}`},
+		{`{"properties":{"a":{"nullable":true,"allOf":[{"type":"string"}]}}}`, `{"a":null}`, `{"a":1}`},
+		{`{"properties":{"a":{"nullable":true,"const":"x","anyOf":[{"minLength":1}]}}}`, `{"a":null}`, `{"a":"y"}`},
+		{`{"properties":{"a":{"nullable":false,"type":"string"}}}`, `{"a":"x"}`, `{"a":null}`},
+		{`{"properties":{"type":{"type":"string"},"enum":{"type":"array"}}}`, `{"type":"OBJECT","enum":[]}`, `{"type":5}`},
+		{`{"properties":{"a":{"default":{"type":"OBJECT","enum":[]},"type":"string"}}}`, `{"a":"x"}`, `{"a":5}`},
+	} {
+		c := NewChecker(test.schema)
+		c.Bad = func(err error) { t.Errorf("%s: %v", test.schema, err) }
+		if problems := c.Problems(test.fits); problems != nil {
+			t.Errorf("%s: %s: %q", test.schema, test.fits, problems)
+		}
+		if c.Problems(test.not) == nil {
+			t.Errorf("%s: %s fits", test.schema, test.not)
+		}
+	}
+}
+
+// A schema that refers to itself without end says nothing of any value.
+func TestCyclic(t *testing.T) {
+	const props = `{"type":"object","properties":{"a":%s},"$defs":{"d":%s}}`
+	for _, test := range []struct {
+		schema, value string
+		cyclic        bool
+	}{
+		{fmt.Sprintf(props, `{"$ref":"#/properties/a"}`, `{}`), `{"a":1}`, true},
+		{fmt.Sprintf(props, `{"$ref":"#/$defs/d"}`, `{"anyOf":[{"$ref":"#/properties/a"}]}`), `{"a":1}`, true},
+		{fmt.Sprintf(props, `{"$ref":"#/$defs/d"}`, `{"not":{"$ref":"#/$defs/d"}}`), `{"a":1}`, true},
+		{fmt.Sprintf(props, `{"$ref":"#me"}`, `{"$anchor":"me","dependentSchemas":{"x":{"$ref":"#me"}}}`), `{"a":{"x":1}}`, true},
+		{`{"$ref":"#"}`, `{}`, true},
+		{fmt.Sprintf(props, `{"$ref":"#"}`, `{}`), `{"a":{"a":{}}}`, false},
+		{fmt.Sprintf(props, `{"$ref":"#/$defs/d"}`, `{"type":"object","properties":{"d":{"$ref":"#/$defs/d"}},"anyOf":[{"items":{"$ref":"#/$defs/d"}}]}`), `{"a":{"d":{"d":{}}}}`, false},
+		{fmt.Sprintf(props, `{"allOf":[{"$ref":"#/$defs/d"},{"$ref":"#/$defs/d"}]}`, `{"type":"string"}`), `{"a":"x"}`, false},
+		{`{"properties":{"a":{"default":{"$ref":"#/properties/a"}}}}`, `{"a":"x"}`, false},
+		{`{`, `{}`, false},
+	} {
+		if got := Cyclic(test.schema); got != test.cyclic {
+			t.Errorf("%s: %v", test.schema, got)
+		}
+		if problems := NewChecker(test.schema).Problems(test.value); problems != nil {
+			t.Errorf("%s: %q", test.schema, problems)
+		}
+	}
+	for name, in := range bombs() {
+		t.Logf("%s: %v", name, Cyclic(in))
+	}
+}
+
+// What is said of a bound reads as a person would say it.
+func TestProblemOf(t *testing.T) {
+	for _, test := range []struct{ schema, value, want string }{
+		{`{"exclusiveMinimum":0}`, `0`, "must be greater than 0, not 0"},
+		{`{"exclusiveMaximum":1.5}`, `2`, "must be less than 1.5, not 2"},
+		{`{"minimum":1}`, `0.25`, "must be at least 1, not 0.25"},
+		{`{"maximum":-1e3}`, `9007199254740993`, "must be at most -1000, not 9007199254740993"},
+		{`{"multipleOf":2}`, `3`, "must be a multiple of 2, not 3"},
+		{`{"minLength":2}`, `"x"`, "must have at least 2 characters, not 1"},
+		{`{"maxLength":1}`, `"xy"`, "must have at most 1 characters, not 2"},
+		{`{"minItems":1}`, `[]`, "must have at least 1 items, not 0"},
+		{`{"maxItems":1}`, `[1,2]`, "must have at most 1 items, not 2"},
+		{`{"minProperties":1}`, `{}`, "must have at least 1 members, not 0"},
+		{`{"maxProperties":0}`, `{"a":1}`, "must have at most 0 members, not 1"},
+		{`{"properties":{"a":false}}`, `{"a":1}`, "must not be there"},
+		{`{"maximum":1e300}`, `1e301`, "must be at most 1e+300, not 1e+301"},
+	} {
+		problems := NewChecker(test.schema).Problems(test.value)
+		if len(problems) != 1 || !strings.HasSuffix(problems[0], ": "+test.want) {
+			t.Errorf("%s of %s: %q", test.schema, test.value, problems)
 		}
 	}
 }

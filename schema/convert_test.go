@@ -227,3 +227,58 @@ func TestArguments(t *testing.T) {
 		}
 	}
 }
+
+// A null that a dialect has the model write for what it leaves out is never refused.
+func TestNullsFit(t *testing.T) {
+	for _, member := range []string{
+		`{"type":"string"}`, `{"type":"string","nullable":true}`, `{"type":"STRING","nullable":true}`, `{"type":["string","null"]}`,
+		`{"type":"string","enum":["a","b"],"nullable":true}`, `{"type":["string","null"],"enum":["a"]}`, `{"type":["string","null"],"enum":["a",null]}`,
+		`{"anyOf":[{"type":"string"},{"type":"null"}]}`, `{"anyOf":[{"type":"string","nullable":true},{"type":"integer"}]}`,
+		`{"anyOf":[{"type":"string"},{"type":"integer"}],"nullable":true}`, `{"oneOf":[{"type":"string"},{"type":"integer"}],"nullable":true}`,
+		`{"$ref":"#/$defs/s","nullable":true}`, `{"$ref":"#/$defs/n"}`, `{"allOf":[{"$ref":"#/$defs/s"}],"nullable":true}`, `{"const":"x","nullable":true}`,
+		`{"type":"object","properties":{"x":{"type":"integer","nullable":true}},"additionalProperties":false,"nullable":true}`,
+		`{"type":"array","items":{"type":"string"},"minItems":1,"nullable":true}`, `{"nullable":true,"type":"integer","minimum":1}`,
+	} {
+		in := `{"type":"object","properties":{"o":` + member + `,"l":{"type":"array","items":{"type":"object","properties":{"o":` + member + `}}}},
+			"$defs":{"s":{"type":"string"},"n":{"type":"string","nullable":true}}}`
+		original, err := Original(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := NewChecker(original)
+		check.Bad = func(err error) { t.Errorf("%s: %v", member, err) }
+		for _, d := range Dialects() {
+			f, _, err := Convert(Dialect(d), "", in)
+			if err != nil || d == string(OpenAIStrict) && !f.Strict {
+				t.Fatal(member, d, f, err)
+			}
+			for _, args := range []string{`{"o":null,"l":null}`, `{"o":null,"l":[{"o":null}]}`} {
+				if problems := check.Problems(f.Arguments(args)); problems != nil {
+					t.Errorf("%s, %s: %s became %s: %q", d, member, args, f.Arguments(args), problems)
+				}
+			}
+		}
+	}
+}
+
+// Gemini's spelling of types loses no parameter.
+func TestSpelledTypes(t *testing.T) {
+	const in = `{"type":"OBJECT","properties":{"s":{"type":"STRING"},"n":{"type":["Integer","NULL"]}},"required":["s"]}`
+	for _, d := range Dialects() {
+		f, _, err := Convert(Dialect(d), "", in)
+		if err != nil || !strings.HasPrefix(f.Parameters, `{"type":"object"`) || !strings.Contains(f.Parameters, `"s"`) || !strings.Contains(f.Parameters, `"required":["s"`) {
+			t.Errorf("%s: %+v, %v", d, f, err)
+		} else if d != string(Permissive) && (strings.Contains(f.Parameters, "STRING") || strings.Contains(f.Parameters, "NULL")) {
+			t.Errorf("%s: %s", d, f.Parameters)
+		}
+	}
+	original, err := Original(in)
+	if err != nil || !strings.HasPrefix(original, `{"type":"object",`) {
+		t.Errorf("%s, %v", original, err)
+	}
+	for _, other := range []string{`{"type":"STRING"}`, `{"type":["ARRAY"]}`} {
+		if original, err := Original(other); original != "" || err != nil {
+			t.Errorf("%s: %s, %v", other, original, err)
+		}
+	}
+}

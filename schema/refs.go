@@ -27,17 +27,8 @@ func inline(root *node, depth int, typed bool) (n *node, work int, err error) {
 	if !hasRefs(root) {
 		return root.copy(), 0, nil
 	}
-	in := &inliner{root: root, byID: map[string]*node{}, left: maxExpanded, depth: depth, typed: typed}
-	root.every(func(n *node) {
-		for _, name := range []string{"$anchor", "$dynamicAnchor"} {
-			if id := n.get(name).str(); id != "" {
-				in.byID["#"+id] = n
-			}
-		}
-		if id := n.get("$id").str(); id != "" {
-			in.byID[id] = n
-		}
-	})
+	in := newInliner(root)
+	in.left, in.depth, in.typed = maxExpanded, depth, typed
 	in.open = append(in.open, root)
 	out := in.expand(root)
 	if in.left < 0 {
@@ -49,6 +40,22 @@ func inline(root *node, depth int, typed bool) (n *node, work int, err error) {
 		}
 	})
 	return out, maxExpanded - in.left, nil
+}
+
+// newInliner knows what references in root may name.
+func newInliner(root *node) *inliner {
+	in := &inliner{root: root, byID: map[string]*node{}}
+	root.every(func(n *node) {
+		for _, name := range []string{"$anchor", "$dynamicAnchor"} {
+			if id := n.get(name).str(); id != "" {
+				in.byID["#"+id] = n
+			}
+		}
+		if id := n.get("$id").str(); id != "" {
+			in.byID[id] = n
+		}
+	})
+	return in
 }
 
 // refOf is the reference in a schema, "" if there is none.

@@ -83,7 +83,7 @@ func Convert(d Dialect, description, input string) (f *Function, work int, err e
 	}
 	description = strings.ToValidUTF8(description, "\uFFFD")
 	input = strings.TrimSpace(wellFormed(input))
-	original, ok, err := rootOf(input)
+	input, original, ok, err := rootOf(input)
 	if err != nil {
 		return nil, 1, err
 	}
@@ -105,23 +105,27 @@ func Original(input string) (string, error) {
 		return "", fmt.Errorf("input schema of %d bytes is over the limit of %d", len(input), MaxInput)
 	}
 	input = strings.TrimSpace(input)
-	root, ok, err := rootOf(input)
+	input, root, ok, err := rootOf(input)
 	if err != nil || !ok {
 		return "", err
 	}
 	return minimum(input, root), nil
 }
 
-// rootOf parses an input schema; ok is false if there is none.
-func rootOf(input string) (root *node, ok bool, err error) {
+// rootOf parses an input schema; ok is false if there is none. The root's type is
+// spelled as JSON Schema does it, also in the text that comes back.
+func rootOf(input string) (text string, root *node, ok bool, err error) {
 	if input == "" {
-		return nil, false, nil
+		return "", nil, false, nil
 	}
 	if root, err = parse(input); err != nil {
-		return nil, false, err
+		return "", nil, false, err
+	}
+	if spellTypes(root) {
+		input = root.String()
 	}
 	types := root.types()
-	return root, root.isObject() && (types == nil || slices.Contains(types, "object")), nil
+	return input, root, root.isObject() && (types == nil || slices.Contains(types, "object")), nil
 }
 
 // minimum gives the schema with what no provider does without at the root.
