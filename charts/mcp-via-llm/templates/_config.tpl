@@ -21,7 +21,31 @@ http://{{ include "mcp-via-llm.fullname" . }}-loop.{{ $v.istio.gateway.namespace
 {{- end -}}
 
 {{- define "mcp-via-llm.redisURL" -}}
-redis://{{ include "mcp-via-llm.fullname" . }}-redis.{{ .Release.Namespace }}.svc:6379/0
+redis://{{ if .Values.redis.passwordSecret.name }}:${REDIS_PASSWORD}@{{ end }}{{ include "mcp-via-llm.fullname" . }}-redis.{{ .Release.Namespace }}.svc:6379/0
+{{- end -}}
+
+{{/* Seconds of the longest turn that a client's profile allows. */}}
+{{- define "mcp-via-llm.longestTurn" -}}
+{{- $longest := 0 -}}
+{{- range $client := merge (dict) (.Values.config.clients | default dict) (dict "default" dict) -}}
+{{- $limit := ($client | default dict).loop_timeout | default "5m" -}}
+{{- $longest = max $longest (include "mcp-via-llm.seconds" (contains "$" $limit | ternary "5m" $limit) | int) -}}
+{{- end -}}
+{{- $longest -}}
+{{- end -}}
+
+{{/* How long running turns go on in a pod that is to stop. */}}
+{{- define "mcp-via-llm.drainTimeout" -}}
+{{- $given := .Values.config.drain_timeout | default (printf "%ss" (include "mcp-via-llm.longestTurn" .)) -}}
+{{- if contains "$" $given -}}
+{{- fail "config.drain_timeout must be a duration, such as 5m: how long Kubernetes leaves a pod to stop follows from it" -}}
+{{- end -}}
+{{- $given -}}
+{{- end -}}
+
+{{/* How long nothing may happen on a stream, where it is not given: the service's own limit comes first. In seconds. */}}
+{{- define "mcp-via-llm.idleTimeout" -}}
+{{ add (include "mcp-via-llm.longestTurn" .) 60 }}s
 {{- end -}}
 
 {{- define "mcp-via-llm.check" -}}
@@ -36,6 +60,23 @@ redis://{{ include "mcp-via-llm.fullname" . }}-redis.{{ .Release.Namespace }}.sv
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $ports := dict "9002" "the service itself" "9003" "the service itself" "9004" "the service itself" -}}
+{{- range $name, $s := $v.mcpServers -}}
+{{- $port := toString (int $s.port) -}}
+{{- if hasKey $ports $port -}}
+{{- fail (printf "mcpServers.%s.port: %s is that of %s, and they are in one pod" $name $port (get $ports $port)) -}}
+{{- end -}}
+{{- $_ := set $ports $port (printf "mcpServers.%s" $name) -}}
+{{- end -}}
+{{- if and $v.tls.enabled (not $v.tls.secretName) (not $v.tls.certManager.enabled) -}}
+{{- fail "tls.enabled needs a certificate: set tls.secretName to a Secret with tls.crt, tls.key and ca.crt, or tls.certManager.enabled=true and its issuerRef (docs/envoy.md)" -}}
+{{- end -}}
+{{- if and (not $v.tls.enabled) (or $v.tls.mutual $v.tls.certManager.enabled $v.tls.secretName) -}}
+{{- fail "tls.mutual, tls.certManager.enabled and tls.secretName do nothing without tls.enabled=true" -}}
+{{- end -}}
+{{- if and $v.tls.certManager.enabled (not $v.tls.certManager.issuerRef.name) -}}
+{{- fail "tls.certManager.issuerRef must name the issuer, such as {name: internal-ca, kind: ClusterIssuer}" -}}
+{{- end -}}
 {{- $shared := or $v.redis.bundled (dig "store" "redis" "url" "" $v.config) -}}
 {{- if and (or (gt (int $v.replicas) 1) $v.autoscaling.enabled) (not $shared) -}}
 {{- fail "replicas, autoscaling: several replicas need a shared store: set config.store.redis.url, or redis.bundled=true for a trial" -}}
@@ -45,6 +86,15 @@ redis://{{ include "mcp-via-llm.fullname" . }}-redis.{{ .Release.Namespace }}.sv
 {{- end -}}
 {{- if and $v.autoscaling.enabled (not (or $v.autoscaling.cpu $v.autoscaling.openTurns)) -}}
 {{- fail "autoscaling.cpu or autoscaling.openTurns must be set: by what shall it scale?" -}}
+{{- end -}}
+{{- if and $v.autoscaling.enabled $v.autoscaling.cpu (not (dig "requests" "cpu" "" ($v.resources | default dict))) -}}
+{{- fail "autoscaling.cpu is a share of resources.requests.cpu: set that, or autoscaling.cpu=0" -}}
+{{- end -}}
+{{- if and $v.autoscaling.enabled (gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
+{{- fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" -}}
+{{- end -}}
+{{- if and (eq $v.integration "envoy") $v.envoy.failOpen (semverCompare "<1.40-0" $v.envoy.version) -}}
+{{- fail "envoy.failOpen needs an Envoy of 1.40 or later (envoy.image, envoy.version): in static mode body bytes have left Envoy when the service fails" -}}
 {{- end -}}
 {{- if and $v.envoyGateway.failOpen (ne $v.envoyGateway.mode "override") -}}
 {{- fail "envoyGateway.failOpen needs envoyGateway.mode=override: in static mode body bytes have left Envoy when the service fails" -}}
@@ -81,6 +131,7 @@ tls:
 {{- $c := deepCopy .Values.config -}}
 {{- $_ := set $c "listen" (include "mcp-via-llm.listen" . | fromYaml) -}}
 {{- $_ := set $c "llm" (merge (dict "loop_url" (include "mcp-via-llm.loopURL" .)) ($c.llm | default dict)) -}}
+{{- $_ := set $c "drain_timeout" (include "mcp-via-llm.drainTimeout" .) -}}
 {{- if .Values.redis.bundled -}}
 {{- $_ := set $c "store" (mergeOverwrite (deepCopy ($c.store | default dict)) (dict "redis" (dict "url" (include "mcp-via-llm.redisURL" .)))) -}}
 {{- end -}}

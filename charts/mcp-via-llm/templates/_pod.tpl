@@ -3,6 +3,7 @@ listen on 127.0.0.1 alone, and the service is not ready before the servers that 
 {{- define "mcp-via-llm.sidecar" -}}
 {{- $root := index . 0 -}}
 {{- $s := index . 1 -}}
+name: {{ index . 2 }}
 image: {{ $s.image }}
 {{- with $s.imagePullPolicy }}
 imagePullPolicy: {{ . }}
@@ -33,14 +34,18 @@ resources:
 securityContext:
   {{- mergeOverwrite (include "mcp-via-llm.containerSecurity" $root | fromYaml) ($s.securityContext | default dict) | toYaml | nindent 2 }}
 volumeMounts:
-  - {name: tmp, mountPath: /tmp}
+  - {name: tmp-{{ index . 2 }}, mountPath: /tmp} # of its own: not the service's, and no other server's
   {{- with $s.volumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
 
-{{/* Where the service's pods run. */}}
-{{- define "mcp-via-llm.placement" -}}
+{{/* Where all pods run. */}}
+{{- define "mcp-via-llm.nodes" -}}
+{{- with .Values.imagePullSecrets -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{ end -}}
 {{- with .Values.priorityClassName -}}
 priorityClassName: {{ . }}
 {{ end -}}
@@ -52,6 +57,10 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{ end -}}
+{{- end -}}
+
+{{/* Where the service's pods run, beyond that. */}}
+{{- define "mcp-via-llm.placement" -}}
 {{- with .Values.affinity -}}
 affinity:
   {{- toYaml . | nindent 2 }}
@@ -70,4 +79,37 @@ topologySpreadConstraints:
         {{- include "mcp-via-llm.selector" (list $ "service") | nindent 8 }}
   {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* The variables of the service's container: what the operator names in env is not set here as well. */}}
+{{- define "mcp-via-llm.env" -}}
+{{- $v := .Values -}}
+{{- $own := list (dict "name" "TMPDIR" "value" "/tmp") -}}
+{{- with dig "limits" "memory" "" ($v.resources | default dict) -}}
+{{- $limit := mulf (include "mcp-via-llm.bytes" . | float64) $v.goMemLimitPercent 0.01 | int64 | toString -}}
+{{- $own = prepend $own (dict "name" "GOMEMLIMIT" "value" $limit) -}}
+{{- end -}}
+{{- with $v.redis.passwordSecret -}}
+{{- if and $v.redis.bundled .name -}}
+{{- $own = append $own (dict "name" "REDIS_PASSWORD" "valueFrom" (dict "secretKeyRef" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $v.otlp.endpoint -}}
+{{- $own = concat $own (list
+  (dict "name" "OTEL_EXPORTER_OTLP_ENDPOINT" "value" $v.otlp.endpoint)
+  (dict "name" "OTEL_EXPORTER_OTLP_PROTOCOL" "value" $v.otlp.protocol)
+  (dict "name" "K8S_POD_NAME" "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.name")))
+  (dict "name" "OTEL_RESOURCE_ATTRIBUTES" "value" (printf "k8s.namespace.name=%s,k8s.pod.name=$(K8S_POD_NAME)" .Release.Namespace))) -}}
+{{- end -}}
+{{- $given := list -}}
+{{- range $v.env -}}
+{{- $given = append $given .name -}}
+{{- end -}}
+{{- $all := list -}}
+{{- range $own -}}
+{{- if not (has .name $given) -}}
+{{- $all = append $all . -}}
+{{- end -}}
+{{- end -}}
+{{- concat $all ($v.env | default list) | toYaml -}}
 {{- end -}}
