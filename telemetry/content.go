@@ -12,10 +12,10 @@ const ContentLimit = 16 << 10
 // nowhere: they are what people and their tools say.
 type Content struct{ Spans, Events bool }
 
-// contentFromEnv reads the variable that the instrumentations of generative AI
-// share: true or SPAN_ONLY, EVENT_ONLY, SPAN_AND_EVENT; anything else is nothing.
+// contentFromEnv reads the variable: true or SPAN_ONLY, EVENT_ONLY, SPAN_AND_EVENT;
+// anything else is nothing.
 func contentFromEnv() Content {
-	switch strings.ToUpper(strings.TrimSpace(os.Getenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"))) {
+	switch strings.ToUpper(os.Getenv(capture)) {
 	case "TRUE", "SPAN_ONLY":
 		return Content{Spans: true}
 	case "EVENT_ONLY":

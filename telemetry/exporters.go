@@ -91,16 +91,12 @@ func pushed(ctx context.Context) ([]sdkmetric.Reader, error) {
 // metricExporter makes one exporter. Unlike autoexport's it can be one of several:
 // OTEL_METRICS_EXPORTER may be a list.
 func metricExporter(ctx context.Context, name string) (sdkmetric.Exporter, error) {
-	switch protocol := otlp("METRICS", "PROTOCOL"); {
+	switch {
 	case name == "console":
 		return stdoutmetric.New()
-	case name != "otlp":
-		return nil, fmt.Errorf("unknown exporter %q; known are otlp, prometheus, console and none", name)
-	case protocol == "grpc":
+	case otlp("METRICS", "PROTOCOL") == "grpc":
 		return otlpmetricgrpc.New(ctx)
-	case protocol == "" || protocol == "http/protobuf":
-		return otlpmetrichttp.New(ctx)
 	default:
-		return nil, fmt.Errorf("unknown protocol %q; known are grpc and http/protobuf", protocol)
+		return otlpmetrichttp.New(ctx)
 	}
 }

@@ -51,8 +51,14 @@ type Telemetry struct {
 
 // Start reads the environment and starts what it asks for. version is the
 // service's. The error names the variable that cannot be used. log gets what goes
-// wrong later, such as a collector that is away; it must not lead back here.
+// wrong besides, such as a collector that is away; it must not lead back here. No
+// error and no line has the headers for a collector.
 func Start(ctx context.Context, version string, log *slog.Logger) (*Telemetry, error) {
+	secrets := readSecrets()
+	log = slog.New(redacting{log.Handler(), secrets})
+	if err := readEnvironment(log); err != nil {
+		return nil, err
+	}
 	otel.SetErrorHandler(&complaints{log: log, last: map[string]time.Time{}})
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	t := &Telemetry{
@@ -62,6 +68,10 @@ func Start(ctx context.Context, version string, log *slog.Logger) (*Telemetry, e
 		Content:    contentFromEnv(),
 	}
 	about, err := describe(ctx, version)
+	if errors.Is(err, resource.ErrPartialResource) {
+		log.Warn("telemetry does not say all of where it is from", "err", err)
+		err = nil
+	}
 	if err == nil && !disabled() {
 		err = errors.Join(t.startTraces(ctx, about), t.startLogs(ctx, about))
 	}
@@ -69,7 +79,7 @@ func Start(ctx context.Context, version string, log *slog.Logger) (*Telemetry, e
 		t.Metrics, err = newMetrics(ctx, about)
 	}
 	if err != nil {
-		return nil, errors.Join(err, t.Shutdown(ctx))
+		return nil, errors.New(secrets.hide(errors.Join(err, t.Shutdown(ctx)).Error()))
 	}
 	return t, nil
 }

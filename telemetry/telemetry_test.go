@@ -180,24 +180,6 @@ func TestWhatTheEnvironmentStarts(t *testing.T) {
 	}
 }
 
-func TestWrongVariablesAreNamed(t *testing.T) {
-	for _, row := range [][]string{
-		{"OTEL_TRACES_EXPORTER", "zipkinn"},
-		{"OTEL_METRICS_EXPORTER", "otlpp"},
-		{"OTEL_LOGS_EXPORTER", "loki"},
-		{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "OTEL_METRICS_EXPORTER", "otlp"},
-	} {
-		t.Run(row[0], func(t *testing.T) {
-			for i := 0; i < len(row); i += 2 {
-				t.Setenv(row[i], row[i+1])
-			}
-			if _, err := Start(t.Context(), "", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), strings.SplitAfter(row[0], "OTLP_")[0]) {
-				t.Errorf("error %v", err)
-			}
-		})
-	}
-}
-
 // TestDisabled asserts that OTEL_SDK_DISABLED turns off all signals, and leaves
 // the context of a trace its way.
 func TestDisabled(t *testing.T) {
