@@ -275,7 +275,8 @@ const refusedMax = 2 << 10
 // it would be refused for ever.
 func (j *journal) refused(ctx context.Context, err error) {
 	var answer *statusError
-	if !j.written || !errors.As(err, &answer) || answer.status != http.StatusBadRequest && answer.status != http.StatusRequestEntityTooLarge {
+	refused := errors.As(err, &answer) && answer.status == http.StatusBadRequest // whatever it says: it would be the same again
+	if !j.written || !refused && !overflowed(err) {
 		return
 	}
 	j.note(j.write(ctx, sessions.Fields{refusedField: []byte("1")}, nil))

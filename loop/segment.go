@@ -74,9 +74,17 @@ func (t *turn) request(ctx context.Context, body []byte) *http.Request {
 }
 
 // refused handles a status that is no success: the client gets the first
-// segment's byte for byte, if it has got nothing yet.
+// segment's byte for byte, if it has got nothing yet and a shorter request is of no use.
 func (t *turn) refused(resp *http.Response, first bool) error {
-	if first && !t.answer.seize() {
+	again := false
+	if first && t.canShorten() {
+		var err error
+		if again, err = peekRefusal(resp); err != nil {
+			return err
+		}
+		t.asked = !again
+	}
+	if first && !again && !t.answer.seize() {
 		cut := copyResponse(t.w, resp)
 		return errors.Join(fmt.Errorf("the provider answered with status %d, and %w", resp.StatusCode, errCopied), cut)
 	}

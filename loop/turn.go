@@ -43,6 +43,8 @@ type turn struct {
 	conv     *conversation
 	records  map[int]*record // behind the client's messages
 	replaced []chat.Replacement
+	history  []unfolded         // what is in them of the records
+	brevity  int                // how far it was shortened, see shorten
 	notices  []chat.Replacement // see lapsed
 	bound    []string           // what the calls of the last reply are of, as heldCall has it
 	added    [][]byte           // messages put after the client's own, for the model only
@@ -128,7 +130,7 @@ func (t *turn) run() {
 		t.journal.done()
 	case errors.Is(err, errCopied):
 		t.journal.broken(ctx)
-		first := t.rec.report.Segments[0]
+		first := t.rec.report.Segments[len(t.rec.report.Segments)-1]
 		t.failure = first.ErrorType
 		t.end(StopError, first.Status, err)
 		if errors.Is(err, errCut) {
@@ -161,6 +163,11 @@ func (t *turn) loop(ctx context.Context) error {
 		}
 		edit.Append = t.added
 		reply, err := t.segment(ctx, t.req.Build(edit))
+		for refusedAsLong(err) && t.shorten() {
+			t.h.Log.WarnContext(ctx, "the provider takes no request as long as this; hidden history is left out of it", "client", t.client.Name, "model", t.req.Model, "err", err)
+			edit.Replace = t.replaced
+			reply, err = t.segment(ctx, t.req.Build(edit))
+		}
 		if err != nil {
 			return err
 		}

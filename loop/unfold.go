@@ -84,11 +84,8 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 		t.linkBack(all[len(all)-1].record)
 	}
 	for i, k := range all {
-		for _, p := range old[i] {
-			if p.raw != nil {
-				t.replaced[i].With = append(t.replaced[i].With, p.raw)
-			}
-		}
+		t.replaced[i].With = rawOf(old[i])
+		t.history = append(t.history, unfolded{k.at, old[i], fresh != nil && i == len(all)-1})
 		t.leaveOut(k)
 	}
 	t.replaced = append(t.replaced, t.notices...)

@@ -1,0 +1,166 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidwall/gjson"
+)
+
+func TestOverflows(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		want   bool
+	}{
+		{400, `{"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 1300000 tokens.","code":"context_length_exceeded"}}`, true},
+		{400, `{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again."}}`, true},
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 218849 tokens > 200000 maximum"}}`, true},
+		{400, `{"object":"error","message":"This model's maximum context length is 4096 tokens. Please reduce the length of the messages.","type":"BadRequestError","code":400}`, true},
+		{400, `[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048575).","status":"INVALID_ARGUMENT"}}]`, true},
+		{400, `{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the context size","type":"exceed_context_size_error"}}`, true},
+		{400, `{"error":{"message":"Invalid 'messages[2].content': string too long.","code":"string_above_max_length"}}`, true},
+		{400, `{"message":"Input is too long for requested model."}`, true},
+		{422, `{"error":"Input validation error: ` + "`inputs`" + ` must have less than 4096 tokens. Given: 9000"}`, true},
+		{413, `<html>413 Request Entity Too Large</html>`, true},
+		{413, ``, true},
+		{429, `{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 60000.","type":"tokens","code":"rate_limit_exceeded"}}`, true},
+		{500, `{"error":{"message":"input length exceeds context length","type":"api_error"}}`, true},
+		{400, `{"error":{"message":"Unsupported parameter: foo","code":"unsupported_parameter"}}`, false},
+		{429, `{"error":{"message":"Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 5000. Please try again in 8s."}}`, false},
+		{429, `{"error":{"message":"Requests to the ChatCompletions operation have exceeded token rate limit of your current OpenAI S0 pricing tier."}}`, false},
+		{429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details."}}`, false},
+		{500, `{"error":{"message":"The server had an error while processing your request."}}`, false},
+		{503, `{"error":{"message":"The model is overloaded."}}`, false},
+		{401, `{"error":{"message":"Your token is too long: maximum context length"}}`, false},
+	} {
+		if got := overflows(tt.status, []byte(tt.body)); got != tt.want {
+			t.Errorf("%d %s: %v", tt.status, tt.body, got)
+		}
+	}
+}
+
+const (
+	longAnswer = `{"error":{"message":"maximum context length","code":"context_length_exceeded"}}`
+	longTPM    = `{"error":{"message":"Request too large for m on tokens per min (TPM)","code":"rate_limit_exceeded"}}`
+)
+
+// Whatever the status, a request that is refused as too long brings less when it comes
+// again; a refusal for another reason does not.
+func TestRefusedWithAnyStatus(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		short  bool
+	}{
+		{429, longTPM, true}, {500, longAnswer, true}, {413, "<html>", true}, {422, longAnswer, true}, {400, `{"error":{"message":"?"}}`, true},
+		{429, `{"error":{"message":"slow down"}}`, false}, {500, "oops", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rigs, _, _ := replicas(t, 2)
+			for _, g := range rigs {
+				g.tools.run = large
+			}
+			rigs[0].answer(whole(calls("mcp_fs__write", "{}")), respond(tt.status, "application/json", tt.body))
+			rigs[0].post(chatOf(asks))
+			rigs[1].answer(whole(says("Short.")))
+			rigs[1].post(chatOf(asks))
+			result := gjson.Get(rigs[1].model.asked(1), `messages.#(role=="tool").content`).String()
+			if short := len(result) <= refusedMax; short != tt.short || result == "" {
+				t.Errorf("%d %s: %d bytes", tt.status, tt.body, len(result))
+			}
+		})
+	}
+}
+
+// limited is a model that takes no more than so many bytes of messages.
+func limited(g *rig, limit *int, refusal answerFunc, answers ...answerFunc) {
+	for range 3 * len(answers) {
+		g.answer(func(r *http.Request) (*http.Response, error) {
+			body := g.model.asked(g.model.count())
+			if len(gjson.Get(body, "messages").Raw) > *limit {
+				return refusal(r)
+			}
+			next := answers[0]
+			answers = answers[1:]
+			return next(r)
+		})
+	}
+}
+
+// Hidden history that makes a request too long is left out of it, as much as must be:
+// what works without us works with us.
+func TestHistoryThatIsTooLong(t *testing.T) {
+	for _, streaming := range []bool{false, true} {
+		for name, tt := range map[string]struct {
+			limit, args int
+			want        string
+			asked       int
+		}{
+			"fits":                      {1 << 20, 10, "row row", 1},
+			"without results":           {8_000, 10, noticeTrimmed, 2},
+			"without what is hidden":    {8_000, 20_000, "", 3},
+			"too long without us, even": {100, 10, "", 3},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				rigs, _, _ := replicas(t, 1)
+				g := rigs[0]
+				g.tools.run = func(context.Context, string, string) Result {
+					return Result{Text: strings.Repeat("row ", 10_000), Outcome: "ok"}
+				}
+				limit := 1 << 20
+				wrap := func(s string) answerFunc { return whole(s) }
+				if streaming {
+					wrap = func(s string) answerFunc { return streamed(asStream(s)) }
+				}
+				limited(g, &limit, respond(400, "application/json", longAnswer),
+					wrap(calls("mcp_fs__write", fmt.Sprintf(`{"a":"%s"}`, strings.Repeat("x", tt.args)))), wrap(says("Done.")), wrap(says("Next.")))
+				with := func(messages ...string) string {
+					return fmt.Sprintf(`{"stream":%v,%s`, streaming, chatOf(messages...)[1:])
+				}
+				g.post(with(`{"role":"user","content":"one"}`))
+				limit = tt.limit
+				before := g.model.count()
+				w := g.post(with(`{"role":"user","content":"one"}`, `{"role":"assistant","content":"Done."}`, `{"role":"user","content":"two"}`))
+				last := g.model.asked(g.model.count())
+				if n := g.model.count() - before; n != tt.asked {
+					t.Errorf("%s: asked %d times", name, n)
+				}
+				if tt.limit == 100 {
+					if w.Code != 400 || w.Body.String() != longAnswer {
+						t.Errorf("%s: %d %s", name, w.Code, w.Body)
+					}
+					return
+				}
+				if w.Code != 200 || !strings.Contains(w.Body.String(), "Next.") || tt.want != "" && !strings.Contains(last, tt.want) ||
+					tt.want == "" && len(gjson.Get(last, "messages").Array()) != 3 {
+					t.Errorf("%s: %d %s; the model saw %.300s", name, w.Code, w.Body, last)
+				}
+			})
+		}
+	}
+}
+
+// New results of a mixed turn are cut short, where nothing else helps.
+func TestFreshResultsThatAreTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rigs, _, _ := replicas(t, 1)
+		g := rigs[0]
+		g.tools.run = large
+		g.answer(whole(mixedCalls()), respond(500, "application/json", longAnswer), whole(says("Done.")))
+		g.post(chatOf(asks))
+		w := g.post(chatOf(asks, booking, booked))
+		for _, m := range gjson.Get(g.model.asked(3), `messages.#(role=="tool")#.content`).Array() {
+			if len(m.String()) > refusedMax || strings.HasPrefix(m.String(), "begin") && !strings.HasSuffix(m.String(), " end") {
+				t.Errorf("%d bytes: %.100s", len(m.String()), m)
+			}
+		}
+		if w.Code != 200 || g.model.count() != 3 || len(g.tools.made()) != 2 {
+			t.Errorf("%d %s, asked %d times, ran %q", w.Code, w.Body, g.model.count(), g.tools.made())
+		}
+	})
+}
