@@ -174,6 +174,7 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	}
 	switch {
 	case lost:
+		w.to.forgotten()
 		body = nil
 	case resumes && ex.cp.run != nil:
 		ex.cp.abandon(notResumed)

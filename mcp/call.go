@@ -122,20 +122,20 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 			return nil, err // nothing was sent
 		}
 		if run.timedOut() {
-			nudge(c.suspect) // slow, or stuck for good
+			c.doubt(s) // slow, or stuck for good
 		}
 		if got.rpc != nil && namesSession(got.rpc.Message) {
-			nudge(c.suspect) // some servers say with status 200 that they do not know the session
+			c.doubt(s) // some servers say with status 200 that they do not know the session
 		}
 		broken := got.rpc == nil && run.ctx.Err() == nil
 		if broken {
 			switch {
 			case got.lost:
-				s.kill(errSessionLost)
+				s.forgotten()
 			case !got.sent:
 				s.kill(plainError(s.calls, s.tr, err))
 			}
-			nudge(c.suspect)
+			c.doubt(s)
 		}
 		harmless := got.lost || !got.sent || what.repeatable
 		if !broken || last != nil || !harmless {
@@ -146,7 +146,7 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 }
 
 // awaitSession returns a session to call on. While the connection is coming back
-// it waits; when the server is away it fails at once. After a failure on the
+// it waits, and says so; when the server is away it fails at once. After a failure on the
 // session last it gives that one time to be found dead.
 func (c *conn) awaitSession(ctx context.Context, last *session) (*session, error) {
 	if last != nil {
@@ -166,6 +166,8 @@ func (c *conn) awaitSession(ctx context.Context, last *session) (*session, error
 		case st.phase == phaseUnavailable:
 			return nil, &callError{OutcomeUnavailable, fmt.Sprintf(
 				"MCP server %q is not available now (%s). Its tools cannot be used; go on without them or try again later.", c.cfg.Name, outward(st.err))}
+		case st.phase == phaseReconnecting:
+			nudge(c.wanted)
 		}
 		select {
 		case <-st.next:

@@ -173,6 +173,7 @@ type captureConn struct {
 type listener interface {
 	hear(incoming) bool
 	answered(id string) // the answer to that request came, after captures took it
+	forgotten()         // the server does not know the session any more
 }
 
 func (c *captureConn) Write(ctx context.Context, msg jsonrpc.Message) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,14 +20,6 @@ const (
 	// every turn until ConnectTimeout.
 	patience = 3 * time.Second
 
-	// A session that lived this long ends a series of failures.
-	settled = 10 * time.Second
-
-	backoffFirst = 500 * time.Millisecond
-	backoffLimit = 10 * time.Second
-	// backoffRefused applies when the server refuses the credential: asking more
-	// often helps nobody and may lock an account.
-	backoffRefused = time.Minute
 	// tokenInterval is how often a file with a token is looked at meanwhile.
 	tokenInterval = time.Second
 )
@@ -79,6 +70,7 @@ type conn struct {
 	changed chan struct{} // there is something in news
 	news    atomic.Uint32 // the lists that the server says have changed, a bit each
 	suspect chan struct{} // something failed: check now
+	wanted  chan struct{} // a call waits for a session
 	current atomic.Pointer[state]
 	everUp  atomic.Bool
 	listed  atomic.Int64               // when its tools were last listed, in Unix nanoseconds; 0: never
@@ -99,6 +91,7 @@ func newConn(h *Host, s *server, who caller) *conn {
 		first:   make(chan struct{}),
 		changed: make(chan struct{}, 1),
 		suspect: make(chan struct{}, 1),
+		wanted:  make(chan struct{}, 1),
 	}
 	c.way = c.firstWay()
 	if s.source != nil {
@@ -118,6 +111,13 @@ func (c *conn) announce(lists ...list) {
 		c.news.Or(1 << l)
 	}
 	nudge(c.changed)
+}
+
+// doubt has the server looked at, unless that session is known to be dead.
+func (c *conn) doubt(s *session) {
+	if !isClosed(s.dead) {
+		nudge(c.suspect)
+	}
 }
 
 // nudge leaves a token that the supervisor will find; one waiting token is enough.
@@ -155,9 +155,10 @@ func (c *conn) run() {
 		token := c.cfg.Auth.Stored()
 		s, cat, err := c.open(last)
 		if err != nil {
-			c.lost(err)
+			pause := wait.next(isRefused(err))
+			wanted := c.down(err, pause, last)
 			firstOver()
-			c.sleep(wait.next(isRefused(err)), token)
+			c.sleep(pause, token, wanted)
 			continue
 		}
 		whole := make(chan struct{})
@@ -171,19 +172,37 @@ func (c *conn) run() {
 		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.lists[listTools]))
 		last, err = c.serve(s, cat, whole)
 		s.out.ended(s.age(), err)
-		c.note(err)
-		wait.lived(s.age())
-		delay := wait.next(false)
-		if delay <= backoffFirst && c.ctx.Err() == nil {
-			c.log.Info("mcp session lost, reconnecting", "error", err)
-			c.publish(state{phase: phaseReconnecting, catalog: last, err: err})
-		} else {
-			c.lost(err)
-		}
 		c.host.group.Go(func() { s.close(c.cfg.ToolTimeoutMax) })
-		c.sleep(delay, token)
+		wait.lived(s.age())
+		var pause time.Duration
+		if errors.Is(err, errSessionLost) && s.used.Load() {
+			wait.failures = 0 // it ended as sessions do
+		} else {
+			pause = wait.next(false)
+		}
+		c.sleep(pause, token, c.down(err, pause, last))
 	}
 	c.publish(state{phase: phaseUnavailable, err: errEnded})
+}
+
+// down publishes that there is no session, and for how long. The tools stay offered if
+// the pause is short. They do too if the server is there and has only forgotten the
+// session (2025-11-25, "Session Management"); then a call that comes, of which down
+// gives the sign, ends the pause.
+func (c *conn) down(err error, pause time.Duration, last *catalog) (wanted <-chan struct{}) {
+	forgotten := errors.Is(err, errSessionLost)
+	lived := c.current.Load().session != nil
+	if last == nil || c.ctx.Err() != nil || pause > 0 && !(lived && (forgotten || pause <= backoffFirst)) {
+		c.lost(err)
+		return nil
+	}
+	c.note(err)
+	c.log.Info("mcp session lost, reconnecting", "error", err)
+	c.publish(state{phase: phaseReconnecting, catalog: last, err: err})
+	if !forgotten {
+		return nil
+	}
+	return c.wanted
 }
 
 // lost publishes that the server is away, and logs it when that is news.
@@ -200,8 +219,9 @@ func (c *conn) lost(err error) {
 	c.publish(state{phase: phaseUnavailable, err: err})
 }
 
-// sleep waits for d, or until the file of the token holds another one than that.
-func (c *conn) sleep(d time.Duration, token string) {
+// sleep waits for d, or until the file of the token holds another one than that, or
+// something is wanted.
+func (c *conn) sleep(d time.Duration, token string, wanted <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	var look <-chan time.Time
@@ -215,6 +235,8 @@ func (c *conn) sleep(d time.Duration, token string) {
 		case <-c.ctx.Done():
 			return
 		case <-timer.C:
+			return
+		case <-wanted:
 			return
 		case <-look:
 			if now := c.cfg.Auth.Stored(); now != "" && now != token {
@@ -250,33 +272,5 @@ func (c *conn) waitFor(ctx context.Context, over <-chan struct{}, end time.Time)
 	case <-c.ctx.Done():
 	case <-ctx.Done():
 	case <-timer.C:
-	}
-}
-
-// backoff spaces attempts to connect: the first repetition goes out at once,
-// the next after half a second, doubling up to a limit, all with jitter.
-type backoff struct{ failures int }
-
-func (b *backoff) next(refused bool) time.Duration {
-	b.failures++
-	d := backoffFirst
-	switch {
-	case refused:
-		d = backoffRefused
-	case b.failures == 1:
-		return 0
-	default:
-		for i := 2; i < b.failures && d < backoffLimit; i++ {
-			d *= 2
-		}
-		d = min(d, backoffLimit)
-	}
-	return d/2 + rand.N(d/2)
-}
-
-// lived tells how long a session lasted.
-func (b *backoff) lived(d time.Duration) {
-	if d >= settled {
-		b.failures = 0
 	}
 }

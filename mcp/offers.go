@@ -70,7 +70,7 @@ func (c *conn) listOne(ctx context.Context, s *session, l list, known []*tool) (
 	}
 	if err != nil {
 		if !isRPC(err) && !errors.Is(context.Cause(ctx), context.Canceled) {
-			nudge(c.suspect)
+			c.doubt(s)
 		}
 		return nil, 0, fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, err))
 	}

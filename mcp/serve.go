@@ -95,6 +95,10 @@ type freshness struct {
 }
 
 func (k *keeper) begin() {
+	select {
+	case <-k.conn.suspect: // the session before
+	default:
+	}
 	for l := range k.lists {
 		k.lists[l].quiet, k.lists[l].refreshed = quietFirst, time.Now()
 	}
@@ -162,7 +166,7 @@ func (k *keeper) refreshTools(announced bool) {
 		k.doubts = 0
 		k.replace(listTools, cat, announced)
 	case isRPC(err) && namesSession(err.Error()):
-		s.kill(errSessionLost)
+		s.forgotten()
 	case isRPC(err):
 		k.doubts = 0
 		c.log.Warn("tools/list failed; keeping the tools known before", "error", plainError(ctx, s.tr, err))

@@ -45,6 +45,7 @@ type session struct {
 	group  *sync.WaitGroup // the host's
 	hurry  <-chan struct{} // the host closes
 	opened time.Time
+	used   atomic.Bool     // a call went out on it
 	deaf   atomic.Bool     // the stream that announces changes ended, and the SDK opens no other
 	calls  context.Context // ends the running calls
 	cut    context.CancelFunc
@@ -84,11 +85,15 @@ func (s *session) kill(cause error) {
 	})
 }
 
+// forgotten ends a session that the server does not know any more.
+func (s *session) forgotten() { s.kill(errSessionLost) }
+
 // enter registers a call, unless the session is closing.
 func (s *session) enter(run *running) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closing {
+		s.used.Store(true)
 		s.running.Add(1)
 		s.runs[run.token] = run
 	}

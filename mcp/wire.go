@@ -88,7 +88,7 @@ func (c *conn) newWire(s *session, sse bool) (*wire, error) {
 			if listen {
 				s.deaf.Store(true)
 			}
-			nudge(c.suspect)
+			c.doubt(s)
 		},
 	}
 	w.ctx, w.cut = context.WithCancel(context.Background())
