@@ -12,7 +12,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 )
 
 var (
@@ -69,10 +68,10 @@ func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error
 	}
 	if odd == "" {
 		for _, msg := range messages(body) {
-			if !msg.Get("method").Exists() && !sameID(msg, gjson.Parse(ex.id).String()) {
+			if isAnswer(msg) && !sameID(msg, gjson.Parse(ex.id).String()) {
 				continue // nobody else reads this body
 			}
-			if passed := w.pass(msg, ex); passed != nil && !msg.Get("method").Exists() {
+			if passed := w.pass(msg, ex); passed != nil && isAnswer(msg) {
 				answer = passed
 			}
 		}
@@ -97,37 +96,53 @@ func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error
 func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
 	method := msg.Get("method")
 	switch {
-	case w.sse: // captureConn sees to it
 	case method.Type == gjson.String:
-		heard := incoming{method: method.String(), params: json.RawMessage(msg.Get("params").Raw)}
-		if id := msg.Get("id"); id.Type != gjson.Null {
-			heard.id = id.Raw
-		}
-		if ex.cp != nil {
-			heard.from = ex.cp.run
-		}
-		heard.reply = w.replyTo(ex, heard.id)
-		if w.to.hear(heard) {
+		if !w.sse && w.hear(msg, ex) {
 			return nil
 		}
-	case !msg.Get("result").Exists() && !msg.Get("error").IsObject():
+		return requestAs(msg)
+	case !isAnswer(msg):
 		return nil
+	case w.sse: // captureConn sees to it
+		return answerAs(answerID(msg), msg)
 	case ex.cp != nil && sameID(msg, ex.cp.requestID()):
 		defer w.to.answered(ex.cp.requestID()) // the SDK numbers its requests
 		return ex.cp.take(msg)
 	case ex.cp == nil && ex.id != "" && sameID(msg, gjson.Parse(ex.id).String()):
-		return withID(msg, ex.id)
-	default: // an old server may answer on the common stream
-		id := msg.Get("id").Raw
-		defer w.to.answered(id)
-		if cp, ok := w.pending.Load(id); ok {
-			return cp.(*capture).take(msg)
-		}
-		if ex.id != "" {
-			return nil
-		}
+		return w.answerTo(ex, msg)
 	}
-	return []byte(msg.Raw)
+	id := answerID(msg) // an old server may answer on the common stream
+	defer w.to.answered(id)
+	if cp, ok := w.pending.Load(id); ok {
+		return cp.(*capture).take(msg)
+	}
+	if ex.id != "" {
+		return nil
+	}
+	return answerAs(id, msg)
+}
+
+// hear passes on what a server asks or tells, and reports whether it was taken.
+func (w *wire) hear(msg gjson.Result, ex exchange) bool {
+	heard := incoming{method: msg.Get("method").String(), params: json.RawMessage(msg.Get("params").Raw)}
+	if id := msg.Get("id"); id.Type != gjson.Null {
+		heard.id = id.Raw
+	}
+	if ex.cp != nil {
+		heard.from = ex.cp.run
+	}
+	heard.reply = w.replyTo(ex, heard.id)
+	return w.to.hear(heard)
+}
+
+// answerTo is the answer to a request that nobody captures.
+func (w *wire) answerTo(ex exchange, msg gjson.Result) []byte {
+	if fault(msg) == nil && (ex.method == methodInitialize || ex.method == methodDiscover) {
+		result, odd := hello([]byte(msg.Get("result").Raw))
+		w.to.odd(odd)
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, ex.id, result)
+	}
+	return answerAs(ex.id, msg)
 }
 
 // sameID says whether a message answers the request with the id, as text: some
@@ -135,15 +150,6 @@ func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
 func sameID(msg gjson.Result, id string) bool {
 	own := msg.Get("id")
 	return own.Type == gjson.Null || own.String() == id
-}
-
-func withID(msg gjson.Result, id string) []byte {
-	if msg.Get("id").Raw != id {
-		if own, err := sjson.SetRaw(msg.Raw, "id", id); err == nil {
-			return []byte(own)
-		}
-	}
-	return []byte(msg.Raw)
 }
 
 // inspectError reads an error answer. A session that the server does not know
@@ -186,6 +192,8 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 		resp.StatusCode = http.StatusAccepted
 	case rpc != nil && ex.cp != nil:
 		body = ex.cp.take(gjson.ParseBytes(body))
+	case rpc != nil && ex.id != "":
+		body = answerAs(ex.id, gjson.ParseBytes(body))
 	case rpc != nil, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
 	case ex.id != "":
 		body = rpcError(ex.id, http.StatusText(code))
@@ -212,7 +220,7 @@ func rpcErrorIn(body []byte) *jsonrpc.Error {
 	if !e.IsObject() {
 		return nil
 	}
-	return &jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String(), Data: json.RawMessage(e.Get("data").Raw)}
+	return faultOf(e)
 }
 
 func rpcError(id, message string) []byte {

@@ -247,8 +247,11 @@ func (c *conn) describe(run *running, got answer, err error) error {
 	case got.rpc != nil && got.rpc.Code == sdk.CodeURLElicitationRequired:
 		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: %s", as, needsPerson("opening a web page", ""))}
 	case got.rpc != nil:
-		return &callError{OutcomeToolError, fmt.Sprintf("%s failed: server error: %s (code %d)",
-			as, excerpt.Head(got.rpc.Message, maxErrorText), got.rpc.Code)}
+		text := fmt.Sprintf("%s failed: server error: %s", as, excerpt.Head(got.rpc.Message, maxErrorText))
+		if got.rpc.Code != 0 {
+			text += fmt.Sprintf(" (code %d)", got.rpc.Code)
+		}
+		return &callError{OutcomeToolError, text}
 	case got.odd != "":
 		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s.%s", as, got.odd, unknown)}
 	case got.status != 0:

@@ -3,12 +3,10 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 )
 
@@ -58,15 +56,15 @@ func (cp *capture) take(msg gjson.Result) []byte {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.over = true
-	if e := msg.Get("error"); e.IsObject() { // some servers add a result of null to it
-		cp.rpc = &jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String()}
+	if rpc := fault(msg); rpc != nil {
+		cp.rpc = rpc
 	} else if result := msg.Get("result"); result.Exists() {
 		cp.result = bytesOf(result.Raw)
 		if cp.run != nil {
 			return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, cp.id)
 		}
 	}
-	return withID(msg, cp.id)
+	return answerAs(cp.id, msg)
 }
 
 // abandon ends the request, which will have no answer; what says why, "" if that is
@@ -160,83 +158,6 @@ func (cp *capture) unanswered() string {
 	return cp.id
 }
 
-// captureConn serves captures, and hears the server, on transports where all
-// messages arrive on one stream: stdio and 2024-11-05. (The SDK wants its own
-// connection type for Streamable HTTP; there the RoundTripper does it.)
-type captureConn struct {
-	sdk.Connection
-	to      listener
-	pending sync.Map // jsonrpc.ID to *capture
-}
-
-// listener is told what a server sends. A session is one.
-type listener interface {
-	hear(incoming) bool
-	answered(id string) // the answer to that request came, after captures took it
-	forgotten()         // the server does not know the session any more
-}
-
-func (c *captureConn) Write(ctx context.Context, msg jsonrpc.Message) error {
-	req, ok := msg.(*jsonrpc.Request)
-	if cp := captureOf(ctx); ok && cp != nil {
-		if req.Method == methodCancelled {
-			defer cp.cancelled()
-		} else if req.IsCall() {
-			id := req.ID
-			c.pending.Store(id, cp)
-			cp.begin(rawID(id))
-			cp.onAnswer(func() { c.pending.Delete(id) })
-		}
-	}
-	return c.Connection.Write(ctx, msg)
-}
-
-func (c *captureConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for {
-		msg, err := c.Connection.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		switch m := msg.(type) {
-		case *jsonrpc.Response:
-			if cp, ok := c.pending.Load(m.ID); ok {
-				cp.(*capture).takeResponse(m)
-			}
-			c.to.answered(rawID(m.ID))
-		case *jsonrpc.Request:
-			heard := incoming{id: rawID(m.ID), method: m.Method, params: m.Params}
-			heard.reply = func(ctx context.Context, result json.RawMessage, refusal *jsonrpc.Error) error {
-				answer := &jsonrpc.Response{ID: m.ID, Result: result}
-				if refusal != nil {
-					answer.Error = refusal
-				}
-				return c.Connection.Write(ctx, answer)
-			}
-			if c.to.hear(heard) {
-				continue
-			}
-		}
-		return msg, nil
-	}
-}
-
-// takeResponse is take for an answer that is decoded so far.
-func (cp *capture) takeResponse(m *jsonrpc.Response) {
-	cp.mu.Lock()
-	defer cp.mu.Unlock()
-	cp.result, cp.over = m.Result, true
-	if m.Error != nil { // some servers add a result of null to it
-		cp.result, m.Result = nil, nil
-	}
-	errors.As(m.Error, &cp.rpc)
-	if errors.Is(m.Error, errMessageTooLarge) {
-		cp.odd = tooLarge
-	}
-	if cp.run != nil && m.Result != nil {
-		m.Result = json.RawMessage("{}")
-	}
-}
-
 // rawID is an id as JSON, "" for none.
 func rawID(id jsonrpc.ID) string {
 	if !id.IsValid() {
@@ -244,4 +165,12 @@ func rawID(id jsonrpc.ID) string {
 	}
 	raw, _ := json.Marshal(id.Raw()) // a string or a number
 	return string(raw)
+}
+
+// idOf is the id that raw JSON stands for.
+func idOf(raw string) jsonrpc.ID {
+	var value any
+	_ = json.Unmarshal([]byte(raw), &value)
+	id, _ := jsonrpc.MakeID(value) // a number or a text, else it is none
+	return id
 }

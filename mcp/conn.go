@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -77,6 +78,7 @@ type conn struct {
 	failed  atomic.Pointer[failedOnce] // the last time that it was lost or not reached
 	used    atomic.Int64               // when somebody last wanted it, in Unix nanoseconds
 	running atomic.Int32               // calls
+	said    sync.Map                   // the last complaint about anything
 	way     way                        // how the server was reached last; used by run alone
 }
 
@@ -117,6 +119,14 @@ func (c *conn) announce(lists ...list) {
 func (c *conn) doubt(s *session) {
 	if !isClosed(s.dead) {
 		nudge(c.suspect)
+	}
+}
+
+// complain logs a warning, unless that was the last about the same.
+func (c *conn) complain(about, text string, args ...any) {
+	all := fmt.Sprint(append([]any{text}, args...)...)
+	if before, _ := c.said.Swap(about, all); before != all {
+		c.log.Warn(text, args...)
 	}
 }
 

@@ -43,7 +43,11 @@ func rpcText(e *jsonrpc.Error) string {
 	if offered := gjson.GetBytes(e.Data, "supported"); e.Code == sdk.CodeUnsupportedProtocolVersion && offered.IsArray() {
 		return fmt.Sprintf("the server speaks no MCP revision that is known here (it offers %s)", excerpt.Head(offered.Raw, maxErrorText))
 	}
-	return fmt.Sprintf("server error %d: %s", e.Code, excerpt.Head(e.Message, maxErrorText))
+	text := excerpt.Head(e.Message, maxErrorText)
+	if e.Code == 0 { // it gave none, or one that is a word
+		return "server error: " + text
+	}
+	return fmt.Sprintf("server error %d: %s", e.Code, text)
 }
 
 // errRevision is a server that chose a revision nobody knows.

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
 
 const (
@@ -52,6 +55,7 @@ type session struct {
 
 	logLevel sdk.LoggingLevel // least level of log messages wanted, "" if the server has none
 	logs     serverLog
+	complain func(about, text string, args ...any) // see conn.complain
 
 	mu        sync.Mutex
 	closing   bool                          // no call may begin
@@ -87,6 +91,13 @@ func (s *session) kill(cause error) {
 
 // forgotten ends a session that the server does not know any more.
 func (s *session) forgotten() { s.kill(errSessionLost) }
+
+// odd logs what is odd in how a server introduces itself.
+func (s *session) odd(names []string) {
+	if len(names) > 0 {
+		s.complain("introduction", "the server introduces itself with values of wrong types; going on without them", "members", excerpt.Head(strings.Join(names, ", "), maxErrorText))
+	}
+}
 
 // enter registers a call, unless the session is closing.
 func (s *session) enter(run *running) bool {

@@ -208,21 +208,32 @@ func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
 	if len(line) == 0 {
 		return nil
 	}
-	parts := [][]byte{line}
-	if line[0] == '[' && validJSON(line) { // a batch, as of 2025-03-26
-		parts = nil
-		for _, part := range gjson.ParseBytes(line).Array() {
-			parts = append(parts, []byte(part.Raw))
+	var msgs []jsonrpc.Message
+	if (line[0] == '{' || line[0] == '[') && validJSON(line) {
+		for _, part := range messages(line) {
+			if msg := message(part); msg != nil {
+				msgs = append(msgs, msg)
+			}
 		}
 	}
-	var msgs []jsonrpc.Message
-	for _, part := range parts {
-		msg, err := jsonrpc.DecodeMessage(part)
-		if err != nil {
-			c.log.Debug("dropped a line of stdout that is no MCP message", "bytes", len(part))
-			continue
-		}
-		msgs = append(msgs, msg)
+	if msgs == nil {
+		c.log.Debug("dropped a line of stdout that is no MCP message", "bytes", len(line))
 	}
 	return msgs
+}
+
+// message decodes a message, nil if it is none. A server's log may be JSON too: without
+// the version that all messages have, only an answer with an id is one.
+func message(part gjson.Result) jsonrpc.Message {
+	version := part.Get("jsonrpc").String() == "2.0"
+	switch {
+	case !part.IsObject():
+	case isAnswer(part) && (version || answerID(part) != nobodys):
+		return response(part)
+	case version && part.Get("method").Type == gjson.String:
+		if msg, err := jsonrpc.DecodeMessage(requestAs(part)); err == nil {
+			return msg
+		}
+	}
+	return nil
 }
