@@ -138,11 +138,8 @@ func (t *turn) show(ctx context.Context, p *pause) error {
 		return err
 	}
 	if p.text != "" {
-		t.whole.Say(p.text)
-		if t.req.Stream {
-			if err := t.answer.event(t.relay.Say(p.text)); err != nil {
-				return err
-			}
+		if err := t.say(p.text); err != nil {
+			return err
 		}
 		return t.close(StopApproval, "stop")
 	}
@@ -154,6 +151,15 @@ func (t *turn) show(ctx context.Context, p *pause) error {
 		}
 	}
 	return t.close(StopClientCalls, "tool_calls")
+}
+
+// say puts text of the gateway's own after that of the model.
+func (t *turn) say(text string) error {
+	if !t.req.Stream {
+		t.whole.Say(text)
+		return nil
+	}
+	return t.answer.event(t.relay.Say(text))
 }
 
 // opened begins the client's answer, if the provider has not: a turn may pause

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -173,6 +174,11 @@ func (t *turn) loop(ctx context.Context) error {
 		}
 		t.text = chat.JoinText(t.text, reply.Text)
 		own := t.own(reply.Calls)
+		if last && len(own) == 0 && len(reply.Calls) > 0 && strings.TrimSpace(reply.Text) == "" {
+			if err := t.giveUp(reply); err != nil {
+				return err
+			}
+		}
 		ends := len(own) == len(reply.Calls) || last || reply.CutShort()
 		var asks map[int]bool
 		if !ends {
@@ -196,6 +202,15 @@ func (t *turn) loop(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// giveUp answers for a model that calls tools where it may not any more and says
+// nothing: a client takes an answer without content for a fault, and so does a provider
+// that gets it back.
+func (t *turn) giveUp(reply *chat.Reply) error {
+	text := fmt.Sprintf("The model asked for more tool calls after %d rounds of them, the most that one answer may take here, and gave no answer. Ask it to go on, or for less at a time.", t.client.MaxIterations)
+	reply.Message, t.text = chat.Visible(text, nil).Raw, chat.JoinText(t.text, text)
+	return t.say(text)
 }
 
 // step goes on from a reply whose calls all stay inside: with their results, or

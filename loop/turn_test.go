@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,12 +116,23 @@ func TestIterationCap(t *testing.T) {
 				t.Errorf("%d calls ran, want 2: what is called in spite of tool_choice none does not run", n)
 			}
 			finish, stop := gjson.Get(body, "choices.0.finish_reason").String(), extension(body, "stop_reason")
+			text := gjson.Get(body, "choices.0.message.content").String()
 			if streaming {
 				s := read(body)
+				text = s.text
 				finish, stop = strings.Join(s.finishes, ","), gjson.Get(s.extensions[0], "stop_reason").String()
 			}
 			if finish != "stop" || stop != StopMaxIterations {
 				t.Errorf("finish %q, stop_reason %q", finish, stop)
+			}
+			if !strings.Contains(text, "after 2 rounds") || strings.Contains(body, `"tool_calls":[`) {
+				t.Errorf("%s", body)
+			}
+			// The model finds the same text in the history.
+			g.answer(answer(says("Fine.")))
+			g.post(chatOf(`{"role":"user","content":"x"}`, `{"role":"assistant","content":`+strconv.Quote(text)+`}`, `{"role":"user","content":"go on"}`))
+			if got := g.history(); !strings.Contains(got, "assistant:"+text+"|user:go on") {
+				t.Errorf("the model saw %s", got)
 			}
 		})
 	}
