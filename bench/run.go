@@ -14,6 +14,7 @@ import (
 
 type runCommand struct {
 	Only    string        `help:"regular expression over section names" default:""`
+	Row     string        `help:"regular expression over the names of the rows" default:""`
 	Rounds  int           `help:"how often the ways are measured by turns" default:"5"`
 	Length  time.Duration `help:"of one measurement" default:"1s"`
 	Open    int           `help:"turns that are open at once in the section of open turns" default:"10000"`
@@ -48,6 +49,10 @@ func (c *runCommand) Run() error {
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
 	}
+	row, err := regexp.Compile(c.Row)
+	if err != nil {
+		return fmt.Errorf("--row: %w", err)
+	}
 	tools, err := rig.FindTools()
 	if err != nil {
 		return err
@@ -59,7 +64,7 @@ func (c *runCommand) Run() error {
 		if !only.MatchString(s.Name) {
 			continue
 		}
-		if err := c.section(ctx, tools, s, out); err != nil {
+		if err := c.section(ctx, tools, s, row, out); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
@@ -79,14 +84,14 @@ func (c *runCommand) Run() error {
 	if c.Against != "" {
 		return out.compare(c.Against, c.Slack)
 	}
-	if c.Only != "" {
+	if c.Only != "" || c.Row != "" {
 		fmt.Fprintln(os.Stderr, "Only a part was measured: no file is written.")
 		return nil
 	}
 	return out.write(c.JSON, c.Report)
 }
 
-func (c *runCommand) section(ctx context.Context, tools *rig.Tools, s section, out *report) error {
+func (c *runCommand) section(ctx context.Context, tools *rig.Tools, s section, rows *regexp.Regexp, out *report) error {
 	st, err := startStack(tools, s.options)
 	if err != nil {
 		return err
@@ -99,6 +104,9 @@ func (c *runCommand) section(ctx context.Context, tools *rig.Tools, s section, o
 	defer session.Close()
 	b := &bench{stack: st, client: newClient(many), session: session}
 	for _, r := range s.rows(b) {
+		if !rows.MatchString(r.Name) {
+			continue
+		}
 		result, err := c.measure(ctx, r)
 		if err != nil {
 			return fmt.Errorf("%s: %w\n%s", r.Name, err, st.rig.Logs())

@@ -42,10 +42,10 @@ const keyPrefix = "bench:"
 
 const startTime = 30 * time.Second
 
-func startStack(tools *rig.Tools, o stackOptions) (s *stack, err error) {
+func startStack(tools *rig.Tools, o stackOptions) (_ *stack, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
-	s = &stack{tools: o.Tools}
+	s := &stack{tools: o.Tools}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -83,7 +83,7 @@ func startStack(tools *rig.Tools, o stackOptions) (s *stack, err error) {
 	config := fmt.Sprintf("servers: {bench: {url: '%s', optional: false}}\n"+
 		"clients: {default: {max_tools: 2000, max_iterations: 20, loop_timeout: 10m}}\nlog: {level: warn}\n%s", s.mcp, store)
 	s.rig, err = rig.Start(ctx, rig.Options{
-		Service: filepath.Join(tools.Root(), "bin", "mcp-via-llm"), Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: version(tools),
+		Service: filepath.Join(tools.Root(), "bin", "mcp-via-llm"), Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: "1.39",
 		Dir: s.dir, Config: config, BaseURL: s.direct + "/v1", Replicas: o.Replicas,
 		Edit: func(bootstrap map[string]any) error { return s.addCopy(bootstrap, listener, copying) },
 	})

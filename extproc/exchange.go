@@ -39,9 +39,10 @@ type stream interface {
 	Recv() (*pb.ProcessingRequest, error)
 }
 
-// exchange is one stream with a handler on it. Its run method owns the
-// machine and is the only sender; the handler's goroutines reach it through
-// the two wish channels.
+// exchange is one stream with a handler on it. Whoever has something for the
+// machine, the receiver a message of Envoy's and the handler a part of its
+// answer, steps it under the lock and sends what comes of it: no other
+// goroutine has to wake for it.
 type exchange struct {
 	stream  stream
 	server  *Server
@@ -52,34 +53,26 @@ type exchange struct {
 	method  string
 	bare    bool // the client's request has no body
 
-	machine  *machine
-	order    order
-	received chan *pb.ProcessingRequest
-	ended    chan error    // why the receiver stopped
-	requests chan wish     // release and outbound request body
-	answers  chan wish     // the handler's answer
-	room     chan struct{} // a full pipe has room again
-	handled  chan struct{} // the handler has returned
-	done     chan struct{} // the owner has stopped
+	mu      sync.Mutex // of the following, and of sending on the stream
+	machine *machine
+	order   order
+	free    sync.Cond // the machine took a step, or all is over
+	over    bool
+	outcome Outcome
+	why     error
+	done    chan struct{} // closed when all is over
 
+	room         chan struct{} // a full pipe has room again
 	requestPipe  *pipe
 	responsePipe *pipe
 	response     *http.Response // set before responded is closed
 	responded    chan struct{}
 
 	cancel context.CancelCauseFunc // the request's context
-	why    error                   // set before done is closed
 
 	route    sync.Mutex
 	released bool // a round trip has used Envoy's route
 	begun    bool // the answer has begun
-}
-
-// wish is what a goroutine of the handler asks the owner to do; the reply
-// comes when everything it led to was sent.
-type wish struct {
-	in    input
-	reply chan error
 }
 
 func newExchange(s *Server, st stream, bare bool) *exchange {
@@ -89,16 +82,12 @@ func newExchange(s *Server, st stream, bare bool) *exchange {
 		bare:      bare,
 		log:       s.opts.Log,
 		machine:   newMachine(bare),
-		received:  make(chan *pb.ProcessingRequest),
-		ended:     make(chan error, 1),
-		requests:  make(chan wish),
-		answers:   make(chan wish),
-		room:      make(chan struct{}, 1),
-		handled:   make(chan struct{}),
 		done:      make(chan struct{}),
+		room:      make(chan struct{}, 1),
 		responded: make(chan struct{}),
 	}
-	x.responsePipe = newPipe(x.hasRoom, nil)
+	x.free.L = &x.mu
+	x.requestPipe, x.responsePipe = newPipe(x.hasRoom), newPipe(x.hasRoom)
 	return x
 }
 
@@ -109,76 +98,80 @@ func (x *exchange) hasRoom() {
 	}
 }
 
+// run runs the handler in the stream's own goroutine, whose stack has grown
+// with earlier streams, and waits until Envoy ends the exchange. The error is
+// for the handler; that of OutcomeAborted alone is one for Envoy, too.
+func (x *exchange) run(h http.Handler, r *http.Request) (Outcome, error) {
+	go x.receive()
+	stop := context.AfterFunc(x.server.cut, x.drain)
+	defer stop()
+	x.serve(h, r)
+	x.mu.Lock()
+	answered := x.machine.done()
+	x.mu.Unlock()
+	var draining <-chan struct{} // once all was sent: no shutdown waits for slow clients
+	if answered {
+		draining = x.server.draining
+	}
+	select {
+	case <-x.done:
+	case <-draining:
+		x.finish(OutcomeAnswered, errFinished)
+	case <-x.server.dead:
+		x.finish(OutcomeAborted, ErrDraining)
+	}
+	return x.outcome, x.why
+}
+
+// drain ends the exchange for a shutdown: the handler first, and what it has not
+// ended by itself a grace later.
+func (x *exchange) drain() {
+	x.stop(ErrDraining)
+	select {
+	case <-x.server.dead:
+		x.finish(OutcomeAborted, ErrDraining)
+	case <-x.done:
+	}
+}
+
 // receive is the receiver's goroutine. It ends when the stream does, which at
 // the latest is when Process returns.
 func (x *exchange) receive() {
-	for {
+	for x.awaitRoom() {
 		msg, err := x.stream.Recv()
 		if err != nil {
-			x.ended <- err
+			x.finish(x.ended())
 			return
 		}
-		select {
-		case x.received <- msg:
-		case <-x.done:
+		x.mu.Lock()
+		err = x.step(envoyInput{msg})
+		x.mu.Unlock()
+		if err != nil && !errors.Is(err, ErrClientGone) { // that one Recv reports, too
+			x.finish(OutcomeAborted, err)
 			return
 		}
 	}
 }
 
-// run owns the exchange until Envoy ends it, and says how that was. The error
-// is for the handler; Aborted alone is one for Envoy, too.
-func (x *exchange) run() (Outcome, error) {
-	outcome, why := x.loop()
-	x.cancel(why)
-	x.requestPipe.fail(why)
-	x.responsePipe.fail(why)
-	x.why = why
-	close(x.done)
-	if !errors.Is(why, ErrDraining) {
-		<-x.handled // as net/http's server, an exchange lasts as long as its handler
-	}
-	return outcome, why
-}
-
-func (x *exchange) loop() (Outcome, error) {
-	handled := x.handled
-	var draining <-chan struct{} // once all was sent: no shutdown waits for slow clients
-	for {
-		if handled == nil && x.machine.done() {
-			draining = x.server.draining
-		}
-		var err error
+// awaitRoom takes nothing from Envoy while a body waits for its reader; gRPC's
+// flow control then slows Envoy down.
+func (x *exchange) awaitRoom() bool {
+	for x.requestPipe.full() || x.responsePipe.full() {
 		select {
-		case msg := <-x.receiving():
-			err = x.step(envoyInput{msg})
-			if errors.Is(err, ErrClientGone) {
-				err = nil // the receiver reports it, too
-			}
-		case <-x.ended:
-			return x.end()
-		case <-x.stream.Context().Done():
-			return x.end()
-		case w := <-x.requests:
-			err = x.grant(w)
-		case w := <-x.answering():
-			err = x.grant(w)
 		case <-x.room:
-		case <-handled:
-			handled = nil
-		case <-draining:
-			return OutcomeAnswered, errFinished
-		case <-x.server.dead:
-			err = ErrDraining
-		}
-		if err != nil {
-			return OutcomeAborted, err
+		case <-x.stream.Context().Done():
+			return true
+		case <-x.done:
+			return false
 		}
 	}
+	return true
 }
 
-// end sorts out what the end of the stream means.
-func (x *exchange) end() (Outcome, error) {
+// ended sorts out what the end of the stream means.
+func (x *exchange) ended() (Outcome, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	switch {
 	case x.machine.done():
 		return OutcomeAnswered, errFinished
@@ -188,37 +181,37 @@ func (x *exchange) end() (Outcome, error) {
 	return OutcomeClientGone, ErrClientGone
 }
 
-// receiving takes nothing from Envoy while a body waits for its reader; gRPC's
-// flow control then slows Envoy down.
-func (x *exchange) receiving() <-chan *pb.ProcessingRequest {
-	if x.requestPipe.full() || x.responsePipe.full() {
-		return nil
-	}
-	return x.received
+// finish ends the exchange; only the first end counts.
+func (x *exchange) finish(outcome Outcome, why error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.finishLocked(outcome, why)
 }
 
-func (x *exchange) answering() <-chan wish {
-	if x.machine.full() {
-		return nil
+func (x *exchange) finishLocked(outcome Outcome, why error) {
+	if x.over {
+		return
 	}
-	return x.answers
+	x.over, x.outcome, x.why = true, outcome, why
+	x.stop(why)
+	close(x.done)
+	x.free.Broadcast()
 }
 
-// grant carries out a wish. What only concerns who wished goes to them alone;
-// the error it returns ends the stream.
-func (x *exchange) grant(w wish) error {
-	err := x.step(w.in)
-	w.reply <- err
-	if errors.Is(err, errAborted) || errors.Is(err, errTooLarge) || errors.Is(err, errOrder) {
-		return err
-	}
-	return nil
+// stop ends what the handler is at.
+func (x *exchange) stop(why error) {
+	x.cancel(why)
+	x.requestPipe.fail(why)
+	x.responsePipe.fail(why)
 }
 
+// step advances the machine and carries out what comes of it. The caller has
+// the lock.
 func (x *exchange) step(in input) error {
-	if _, ok := in.(abortInput); ok {
-		return errAborted
+	if x.over {
+		return x.why
 	}
+	defer x.free.Broadcast()
 	out, err := x.machine.step(in)
 	if err != nil {
 		return err
@@ -256,27 +249,38 @@ func (x *exchange) carryOut(o output) error {
 	case doCountLate:
 		x.server.observe(Event{Kind: EventLateBody, Bytes: len(o.data)})
 	case doCancelHandler:
-		x.cancel(ErrEnvoyAnswered)
-		x.requestPipe.fail(ErrEnvoyAnswered)
+		x.stop(ErrEnvoyAnswered)
 	}
 	return nil
 }
 
-// ask hands a wish to the owner and waits until it was carried out.
-func (x *exchange) ask(ch chan<- wish, in input) error {
-	w := wish{in: in, reply: make(chan error, 1)}
-	select {
-	case ch <- w:
-		return <-w.reply // the owner always replies to what it took
-	case <-x.done:
-		return x.why
+// ask carries out a wish of the handler's. What only concerns who wished goes
+// to them alone; other errors end the stream.
+func (x *exchange) ask(in input) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.step(in)
+	if errors.Is(err, errTooLarge) || errors.Is(err, errOrder) {
+		x.finishLocked(OutcomeAborted, err)
 	}
+	return err
 }
 
-// begin is ask for the first part of the answer.
+// answer is ask for a part of the answer; it waits while the machine must keep
+// what it has.
+func (x *exchange) answer(in answerInput) error {
+	x.mu.Lock()
+	for x.machine.full() && !x.over {
+		x.free.Wait()
+	}
+	x.mu.Unlock()
+	return x.ask(in)
+}
+
+// begin is answer for the first part.
 func (x *exchange) begin(in answerInput) error {
 	x.route.Lock()
 	defer x.route.Unlock()
 	x.begun = true
-	return x.ask(x.answers, in)
+	return x.answer(in)
 }

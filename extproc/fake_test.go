@@ -29,6 +29,7 @@ type fakeEnvoy struct {
 type fakeService struct {
 	*Server
 	events eventLog
+	grpc   *grpc.Server
 	client pb.ExternalProcessorClient
 	stop   func()
 }
@@ -49,6 +50,7 @@ func serve(t testing.TB, h http.HandlerFunc, change ...func(*Options)) *fakeServ
 	lis := bufconn.Listen(1 << 20)
 	// Fixed windows: gRPC's estimate of the bandwidth would let a test's bounds grow.
 	server := grpc.NewServer(grpc.InitialWindowSize(128<<10), grpc.InitialConnWindowSize(128<<10))
+	f.grpc = server
 	pb.RegisterExternalProcessorServer(server, f.Server)
 	served := make(chan struct{})
 	go func() {
@@ -63,8 +65,8 @@ func serve(t testing.TB, h http.HandlerFunc, change ...func(*Options)) *fakeServ
 	}
 	f.client = pb.NewExternalProcessorClient(conn)
 	f.stop = sync.OnceFunc(func() {
-		_ = conn.Close()
 		server.Stop()
+		_ = conn.Close()
 		<-served
 	})
 	t.Cleanup(f.stop)

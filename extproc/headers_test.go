@@ -132,7 +132,8 @@ func TestPipe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rooms := 0
 		var trailer http.Header
-		p := newPipe(func() { rooms++ }, func(h http.Header) { trailer = h })
+		p := newPipe(func() { rooms++ })
+		p.onEOF = func(h http.Header) { trailer = h }
 		var want, got []byte
 		ended := false
 		for range rapid.IntRange(0, 20).Draw(t, "steps") {

@@ -111,7 +111,7 @@ func (in releaseInput) String() string { return "release" }
 func (in requestInput) String() string { return "outbound request body" }
 func (in answerInput) String() string  { return "answer" }
 
-// action is what the owner must do with an output.
+// action is what has to be done with an output.
 type action int
 
 const (
@@ -164,7 +164,7 @@ func (m *machine) step(in input) ([]output, error) {
 	return nil, m.illegal(in)
 }
 
-// full asks the owner to take no more of the answer for now.
+// full asks to take no more of the answer for now.
 func (m *machine) full() bool {
 	return m.answer == answerCollecting && m.request == requestHeld && len(m.kept) >= collectLimit
 }

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// pipeLimit is how many unread bytes stop the owner from taking more from
+// pipeLimit is how many unread bytes stop the receiver from taking more from
 // Envoy. One message may overshoot it: Envoy sends up to its own buffer limit,
 // 1 MiB by default.
 const pipeLimit = 256 << 10
 
-// pipe is a message body between the owner, who pushes and never blocks, and
+// pipe is a message body between the receiver, who pushes and never blocks, and
 // the handler, who reads. Whoever pushes asks full first.
 type pipe struct {
 	mu      sync.Mutex
@@ -25,8 +25,8 @@ type pipe struct {
 	drained func() // called when a full pipe has room again
 }
 
-func newPipe(drained func(), onEOF func(http.Header)) *pipe {
-	p := &pipe{drained: drained, onEOF: onEOF}
+func newPipe(drained func()) *pipe {
+	p := &pipe{drained: drained}
 	p.ready.L = &p.mu
 	return p
 }

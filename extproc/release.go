@@ -26,7 +26,7 @@ func (x *exchange) release(r *http.Request) (<-chan error, error) {
 		body.stop()
 		return nil, causeOr(r.Context(), err)
 	}
-	err = x.ask(x.requests, releaseInput{
+	err = x.ask(releaseInput{
 		mut:     x.requestMutation(r, body.declared),
 		body:    first,
 		last:    last,
@@ -90,7 +90,7 @@ func (x *exchange) sendBody(body *outboundBody, failed chan<- error) {
 	for {
 		n, last, err := body.next(buf[:])
 		if err == nil && (n > 0 || last) {
-			err = x.ask(x.requests, requestInput{body: buf[:n], last: last, trailer: x.trailerMutation(r, last)})
+			err = x.ask(requestInput{body: buf[:n], last: last, trailer: x.trailerMutation(r, last)})
 		}
 		if err != nil {
 			failed <- err

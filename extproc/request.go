@@ -68,27 +68,21 @@ func (x *exchange) attach(r *http.Request, headers *pb.HttpHeaders, info *Info) 
 	// Values but not the end of the stream's context, so that the cause is ours.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.stream.Context()))
 	x.cancel = cancel
-	context.AfterFunc(x.stream.Context(), func() { cancel(ErrClientGone) })
 	ctx = context.WithValue(ctx, infoKey, info)
 	ctx = context.WithValue(ctx, exchangeKey, x)
 	r = r.WithContext(ctx)
 	r.RemoteAddr = info.Attributes["source.address"]
-	x.requestPipe = newPipe(x.hasRoom, func(trailer http.Header) {
+	x.requestPipe.onEOF = func(trailer http.Header) {
 		if r.Trailer == nil {
 			r.Trailer = http.Header{}
 		}
 		for key, values := range trailer {
 			r.Trailer[key] = values
 		}
-	})
+	}
 	if !headers.GetEndOfStream() {
 		r.Body = x.requestPipe
 	}
-	// Shutdown and a foreign answer reach a handler that waits for its body.
-	context.AfterFunc(ctx, func() {
-		x.requestPipe.fail(context.Cause(ctx))
-		x.responsePipe.fail(context.Cause(ctx))
-	})
 	return r
 }
 

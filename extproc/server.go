@@ -24,7 +24,7 @@ const drainGrace = time.Second
 
 // Options says what a Server runs and how. Handler and Match are required.
 type Options struct {
-	// Handler runs for each request that Match accepts, in its own goroutine.
+	// Handler runs for each request that Match accepts, in its stream's goroutine.
 	// Its request's context carries the exchange for Transport and InfoFrom,
 	// and is cancelled when the client leaves. As in HTTP/1, what it has not
 	// read of the request is gone once it has answered, or has sent a request
@@ -174,11 +174,7 @@ func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Reques
 	}
 	x := newExchange(s, st, headers.GetEndOfStream())
 	r = x.attach(r, headers, newInfo(st.Context(), first, looped))
-	go x.receive()
-	go x.serve(s.opts.Handler, r)
-	stop := context.AfterFunc(s.cut, func() { x.cancel(ErrDraining) })
-	outcome, why := x.run()
-	stop()
+	outcome, why := x.run(s.opts.Handler, r)
 	if outcome == OutcomeAnswered {
 		why = nil
 	}

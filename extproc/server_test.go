@@ -185,6 +185,7 @@ func TestShutdownWaitsAndRefuses(t *testing.T) {
 }
 
 // TestShutdownGrace: handlers get one second after their cancellation, no more.
+// The gRPC server cuts the stream of one that does not heed it.
 func TestShutdownGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -211,6 +212,7 @@ func TestShutdownGrace(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		e.want(`streamed body "in band"`)
+		f.grpc.Stop()
 		wantCode(t, e, codes.Unavailable)
 		close(release)
 		f.stop()

@@ -14,14 +14,9 @@ import (
 // an answer that fits and is never flushed gets its content-length.
 const writerBuffer = 32 << 10
 
-// abortInput cuts the answer.
-type abortInput struct{}
-
-func (abortInput) String() string { return "abort" }
-
 // responseWriter is the handler's http.ResponseWriter and http.Flusher. Write
-// and Flush return when the owner has sent the bytes, so a handler cannot run
-// ahead of gRPC's flow control.
+// and Flush send the bytes themselves, so a handler cannot run ahead of gRPC's
+// flow control.
 type responseWriter struct {
 	x  *exchange
 	mu sync.Mutex
@@ -114,7 +109,7 @@ func (w *responseWriter) flush() error {
 
 func (w *responseWriter) emit(in answerInput) error {
 	if w.sent {
-		return w.x.ask(w.x.answers, in)
+		return w.x.answer(in)
 	}
 	w.sent = true
 	in.head = w.head
@@ -137,7 +132,8 @@ func (w *responseWriter) finish() error {
 	case !w.sent && !bodyless:
 		w.head.header.Set("Content-Length", strconv.Itoa(len(w.buf)))
 	case w.sent && !bodyless && w.length > w.written:
-		return w.x.ask(w.x.answers, abortInput{})
+		w.x.finish(OutcomeAborted, errAborted)
+		return errAborted
 	}
 	return w.emit(answerInput{body: w.buf, last: true, trailer: w.trailer()})
 }
@@ -166,23 +162,20 @@ func (w *responseWriter) trailer() http.Header {
 // stays inside: it is a 500 if nothing was sent, else the answer is cut, which
 // the client can see.
 func (x *exchange) serve(h http.Handler, r *http.Request) {
-	defer close(x.handled)
-	defer x.cancel(errFinished)
+	defer x.stop(errFinished)
 	w := newResponseWriter(x)
-	returned := false
 	defer func() {
 		p := recover()
-		if returned {
+		if p == nil {
 			return
 		}
-		if p != nil && p != http.ErrAbortHandler {
+		if p != http.ErrAbortHandler {
 			x.log.Error("handler panicked", "panic", p, "stack", string(debug.Stack()))
 			x.server.observe(Event{Kind: EventPanic, Err: fmt.Errorf("panic: %v", p)})
 		}
-		w.fail(p != nil && p != http.ErrAbortHandler)
+		w.fail(p != http.ErrAbortHandler)
 	}()
 	h.ServeHTTP(w, r)
-	returned = true
 	if err := w.finish(); err != nil && !errors.Is(err, errFinished) {
 		x.log.Debug("answer not finished", "error", err)
 	}
@@ -195,7 +188,7 @@ func (w *responseWriter) fail(explain bool) {
 	sent := w.sent
 	w.mu.Unlock()
 	if sent || !explain {
-		_ = w.x.ask(w.x.answers, abortInput{})
+		w.x.finish(OutcomeAborted, errAborted)
 		return
 	}
 	text := []byte(http.StatusText(http.StatusInternalServerError) + "\n")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -88,7 +87,6 @@ func TestCutAnswers(t *testing.T) {
 			w.(http.Flusher).Flush()
 		},
 		"aborted":             func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"goroutine exited":    func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
 		"panic after a flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("boom") },
 	} {
 		t.Run(name, func(t *testing.T) {
