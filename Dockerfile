@@ -8,7 +8,7 @@
 #
 #   docker build --build-arg GO_IMAGE=golang:1.26.8-bookworm@sha256:… --build-arg NODE_IMAGE=node:24-bookworm-slim@sha256:… .
 #
-# `make image` makes the first one without Docker, registry and base image.
+# `make image` makes the first one without Docker, registry and base image, `make image-stdio` the second one.
 ARG GO_IMAGE=golang:1.26.8-bookworm
 ARG NODE_IMAGE=node:24-bookworm-slim
 

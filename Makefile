@@ -106,6 +106,10 @@ image: ## the container image as bin/image.tar, without Docker or a registry; VE
 	cd image && $(GO) vet ./... && $(GO) test ./...
 	image/build.sh
 
+.PHONY: image-stdio
+image-stdio: ## the same with Node.js and Python for stdio servers, as bin/image-stdio.tar: needs root and debootstrap
+	VARIANT=stdio image/build.sh
+
 # The question reaches the demo as it was typed, by the environment: here, make would expand a $ in it and the shell
 # would read its quotes.
 override ASK := $(value ASK)

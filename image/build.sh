@@ -2,13 +2,15 @@
 # image/build.sh [ARCHIVE]: the service's image as an archive, without a daemon, a registry or a base image.
 # REF names it (default: the chart's repository with VERSION), VERSION is what the program says of itself (default: of the
 # commit), ARCH its architecture (default: this machine's). The same commit gives the same bytes.
+# With VARIANT=stdio there are Node.js and Python in it (image/rootfs.sh), of this machine's architecture.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-archive=$(realpath -m "${1:-bin/image.tar}")
+VARIANT=${VARIANT:-}
+archive=$(realpath -m "${1:-bin/image${VARIANT:+-$VARIANT}.tar}")
 ARCH=${ARCH:-$(go env GOARCH)}
 VERSION=${VERSION:-$(git describe --tags --always --dirty)}
-REF=${REF:-ghcr.io/mcp-via-llm/mcp-via-llm:${VERSION#v}}
+REF=${REF:-ghcr.io/mcp-via-llm/mcp-via-llm:${VERSION#v}${VARIANT:+-$VARIANT}}
 revision=$(git rev-parse HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
@@ -36,6 +38,16 @@ arguments=(
 	-label "org.opencontainers.image.source=https://github.com/mcp-via-llm/mcp-via-llm"
 	-label "org.opencontainers.image.licenses=Apache-2.0"
 )
+case $VARIANT in
+"") ;;
+stdio)
+	[ "$ARCH" = "$(go env GOHOSTARCH)" ] || { echo "VARIANT=stdio: only for this machine's architecture" >&2; exit 1; }
+	image/rootfs.sh "$work/rootfs"
+	# npx and uvx keep what they fetch under /tmp: the chart mounts an empty folder there, the rest of the root is read-only.
+	arguments+=(-add "$PWD/$work/rootfs:/" -env HOME=/tmp -env NPM_CONFIG_CACHE=/tmp/npm -env UV_CACHE_DIR=/tmp/uv -env UV_TOOL_DIR=/tmp/uv-tools)
+	;;
+*) echo "VARIANT=$VARIANT: there is none but stdio" >&2; exit 2 ;;
+esac
 (cd image && go run . "${arguments[@]}")
 echo "$archive: $REF ($ARCH), $(($(stat -c %s "$archive") / 1048576)) MiB"
 echo "bill of materials: $work/sbom.cdx.json"
