@@ -51,21 +51,23 @@ type page struct {
 }
 
 // Register adds the pages to a mux: /debug/, what is below it, and / to lead there.
+// Each is HTML or JSON, as its reader likes; with .json behind it, JSON.
 func (s *Source) Register(mux *http.ServeMux) {
 	mux.Handle("GET /{$}", http.RedirectHandler("/debug/", http.StatusFound))
 	mux.HandleFunc("GET /debug/static/{file}", static)
-	mux.HandleFunc("GET /debug/overview.json", func(w http.ResponseWriter, r *http.Request) { answer(w, s.overview(r)) })
 	for path, build := range map[string]func(*http.Request) page{
 		"/debug/{$}":           s.overview,
+		"/debug/overview":      s.overview,
 		"/debug/servers":       s.servers,
 		"/debug/catalog":       s.catalog,
 		"/debug/turns":         s.turns,
 		"/debug/turns/running": s.running,
 		"/debug/turns/{turn}":  s.turn,
 	} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, build(r)) })
+		handle := func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, build(r)) }
+		mux.HandleFunc("GET "+path, handle)
 		if !strings.HasSuffix(path, "}") {
-			mux.HandleFunc("GET "+path+".json", func(w http.ResponseWriter, r *http.Request) { answer(w, build(r)) })
+			mux.HandleFunc("GET "+path+".json", handle)
 		}
 	}
 }
@@ -83,8 +85,12 @@ type frame struct {
 }
 
 func (s *Source) serve(w http.ResponseWriter, r *http.Request, p page) {
+	if p.template == "" || strings.HasSuffix(r.URL.Path, ".json") {
+		answer(w, p)
+		return
+	}
 	w.Header().Set("Vary", "Accept")
-	if p.template == "" || !strings.Contains(r.Header.Get("Accept"), "text/html") || strings.HasSuffix(r.URL.Path, ".json") {
+	if !wantsPage(r) {
 		answer(w, p)
 		return
 	}

@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,9 +40,13 @@ type Telemetry struct {
 // Buckets of the conventions, in seconds.
 var operationSeconds = metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
+// attrServer is the server's name in the configuration, which tells two commands
+// apart; the conventions have no name for it.
+const attrServer = attribute.Key("mcp_via_llm.server")
+
 // tracing is a Telemetry at work.
 type tracing struct {
-	tracer     trace.Tracer
+	tracer     trace.Tracer // nil: no spans
 	propagator propagation.TextMapPropagator
 	operation  mcpconv.ClientOperationDuration
 	session    mcpconv.ClientSessionDuration
@@ -51,13 +58,12 @@ func newTracing(t Telemetry, log *slog.Logger) *tracing {
 	if t.Propagator == nil {
 		out.propagator = propagation.NewCompositeTextMapPropagator()
 	}
-	if t.Traces == nil {
-		t.Traces = notrace.NewTracerProvider()
-	}
 	if t.Meters == nil {
 		t.Meters = nometric.NewMeterProvider()
 	}
-	out.tracer = t.Traces.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+	if t.Traces != nil {
+		out.tracer = t.Traces.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+	}
 	meter := t.Meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
 	errs := make([]error, 2)
 	out.operation, errs[0] = mcpconv.NewClientOperationDuration(meter, operationSeconds)
@@ -79,16 +85,18 @@ func (t *tracing) header(ctx context.Context, header http.Header) {
 type sender struct {
 	*tracing
 	next   sdk.MethodHandler
-	server []attribute.KeyValue // how the server is reached
+	server []attribute.KeyValue // which it is, and how it is reached
 	known  atomic.Pointer[[]attribute.KeyValue]
+	kinds  sync.Map // of requests, by kindKey
 }
 
-// reach describes how a server is reached (conventions, "Recording MCP transport").
+// reach describes a server and how it is reached (conventions, "Recording MCP
+// transport").
 func (s *Server) reach() []attribute.KeyValue {
 	if len(s.Command) > 0 {
-		return []attribute.KeyValue{semconv.NetworkTransportPipe}
+		return []attribute.KeyValue{attrServer.String(s.Name), semconv.NetworkTransportPipe}
 	}
-	attrs := []attribute.KeyValue{semconv.NetworkTransportTCP, semconv.NetworkProtocolName("http")}
+	attrs := []attribute.KeyValue{attrServer.String(s.Name), semconv.NetworkTransportTCP, semconv.NetworkProtocolName("http")}
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return attrs
@@ -119,19 +127,18 @@ func (s *sender) send(ctx context.Context, method string, req sdk.Request) (sdk.
 		return s.next(ctx, method, req) // as long as the session
 	}
 	start := time.Now()
-	name, attrs, more := s.describe(method, req)
-	if known := s.known.Load(); known != nil {
-		attrs, more = append(attrs, (*known)[0]), append(more, (*known)[1:]...)
-	}
+	kind := s.kind(method, req)
 	span := trace.Span(notrace.Span{})
 	if trace.SpanContextFromContext(ctx).IsValid() {
-		ctx, span = s.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...), trace.WithAttributes(more...))
+		if s.tracer != nil {
+			ctx, span = s.tracer.Start(ctx, kind.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(kind.attrs...), trace.WithAttributes(s.more(req)...))
+		}
 		s.meta(ctx, req)
 	}
 	result, err := s.next(ctx, method, req)
-	cp := captureOf(ctx)
+	set, cp := kind.set, captureOf(ctx)
 	if failed := mishap(ctx, cp, err); len(failed) > 0 {
-		attrs = append(attrs, failed...)
+		set = attribute.NewSet(slices.Concat(kind.attrs, failed)...)
 		span.SetAttributes(failed...)
 		span.SetStatus(codes.Error, failed[0].Value.AsString()) // not the server's words, which may quote arguments
 	}
@@ -139,23 +146,62 @@ func (s *sender) send(ctx context.Context, method string, req sdk.Request) (sdk.
 		span.SetAttributes(semconv.JSONRPCRequestID(cp.requestID()))
 	}
 	span.End()
-	s.operation.RecordSet(ctx, time.Since(start).Seconds(), attribute.NewSet(attrs...))
+	s.operation.RecordSet(ctx, time.Since(start).Seconds(), set)
 	return result, err
 }
 
-// describe gives the span's name and what is known of the request: for metrics too,
-// and of so many values that it is for the span alone.
-func (s *sender) describe(method string, req sdk.Request) (name string, attrs, more []attribute.KeyValue) {
-	attrs = append(append(make([]attribute.KeyValue, 0, 12), s.server...), semconv.McpMethodNameKey.String(method))
+// kind is what is known of a request before it is made, in the forms in which spans
+// and metrics take it.
+type kind struct {
+	name  string // of the span
+	attrs []attribute.KeyValue
+	set   attribute.Set
+}
+
+type kindKey struct {
+	method, name string
+	opened       bool
+}
+
+// kind gives the kind of a request. There are as many as the server has tools and
+// prompts.
+func (s *sender) kind(method string, req sdk.Request) *kind {
+	known := s.known.Load()
+	key := kindKey{method: method, opened: known != nil}
+	var name attribute.Key
 	switch p := req.GetParams().(type) {
 	case *sdk.CallToolParams:
-		return method + " " + p.Name, append(attrs, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(p.Name)), nil
+		key.name, name = p.Name, semconv.GenAIToolNameKey
 	case *sdk.GetPromptParams:
-		return method + " " + p.Name, append(attrs, semconv.GenAIPromptName(p.Name)), nil
-	case *sdk.ReadResourceParams:
-		more = append(more, semconv.McpResourceURI(p.URI))
+		key.name, name = p.Name, semconv.GenAIPromptNameKey
 	}
-	return method, attrs, more
+	if made, ok := s.kinds.Load(key); ok {
+		return made.(*kind)
+	}
+	k := &kind{name: strings.TrimSpace(method + " " + key.name), attrs: append(slices.Clone(s.server), semconv.McpMethodNameKey.String(method))}
+	switch name {
+	case semconv.GenAIToolNameKey:
+		k.attrs = append(k.attrs, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(key.name))
+	case semconv.GenAIPromptNameKey:
+		k.attrs = append(k.attrs, semconv.GenAIPromptName(key.name))
+	}
+	if known != nil {
+		k.attrs = append(k.attrs, (*known)[0])
+	}
+	k.set = attribute.NewSet(slices.Clone(k.attrs)...)
+	s.kinds.Store(key, k)
+	return k
+}
+
+// more is what has so many values that it is for spans alone.
+func (s *sender) more(req sdk.Request) (attrs []attribute.KeyValue) {
+	if p, is := req.GetParams().(*sdk.ReadResourceParams); is {
+		attrs = append(attrs, semconv.McpResourceURI(p.URI))
+	}
+	if known := s.known.Load(); known != nil {
+		attrs = append(attrs, (*known)[1:]...)
+	}
+	return attrs
 }
 
 // meta puts the context of the trace into the request (SEP-414: the keys

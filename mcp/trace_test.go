@@ -119,7 +119,7 @@ func TestSpansOfCalls(t *testing.T) {
 					t.Errorf("%s = %q, want %q", name, got, value)
 				}
 			}
-			if attr(span, "mcp.method.name") != "tools/call" || attr(span, "gen_ai.tool.name") != "add_numbers" || attr(span, "gen_ai.operation.name") != "execute_tool" || attr(span, "jsonrpc.request.id") == "" {
+			if attr(span, "mcp.method.name") != "tools/call" || attr(span, "gen_ai.tool.name") != "add_numbers" || attr(span, "gen_ai.operation.name") != "execute_tool" || attr(span, "mcp_via_llm.server") != "box" || attr(span, "jsonrpc.request.id") == "" {
 				t.Errorf("attributes %v", span.Attributes())
 			}
 			if got := attr(span, "mcp.session.id"); (got != "") != (kind == stateful) {
@@ -150,7 +150,7 @@ func (w *witness) checkTheRest(t *testing.T) {
 		}
 	}
 	points := strings.Join(w.points(t, "mcp.client.operation.duration"), "\n")
-	for _, want := range []string{"mcp.method.name=tools/list", "gen_ai.tool.name=add_numbers", "error.type=tool_error"} {
+	for _, want := range []string{"mcp.method.name=tools/list", "gen_ai.tool.name=add_numbers", "error.type=tool_error", "mcp_via_llm.server=box"} {
 		if !strings.Contains(points, want) {
 			t.Errorf("no %s among\n%s", want, points)
 		}
@@ -225,6 +225,28 @@ func TestWithoutATrace(t *testing.T) {
 	toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__pure", "{}")
 	if len(added) > 0 || len(w.Ended()) > 0 {
 		t.Errorf("added to %d requests: %s", len(added), <-added)
+	}
+}
+
+// TestServersAreToldApart asserts that two servers that are reached alike, and have
+// the same tools, have series of their own, and that a call makes none anew.
+func TestServersAreToldApart(t *testing.T) {
+	w, box := newWitness(), newToolbox()
+	f := box.serve(t, stdio)
+	h := startHost(t, Options{Servers: []Server{config("left", stdio, f), config("right", stdio, f)}, Telemetry: w.Telemetry})
+	b := toolsOf(t, h, "left", "right").Bind(nil)
+	for range 3 {
+		b.Call(t.Context(), "left__pure", "{}")
+		b.Call(t.Context(), "right__pure", "{}")
+	}
+	var calls []string
+	for _, p := range w.points(t, "mcp.client.operation.duration") {
+		if strings.Contains(p, "gen_ai.tool.name=pure") {
+			calls = append(calls, p)
+		}
+	}
+	if len(calls) != 2 || !strings.Contains(calls[0], "mcp_via_llm.server=left") || !strings.Contains(calls[1], "mcp_via_llm.server=right") {
+		t.Errorf("%q", calls)
 	}
 }
 

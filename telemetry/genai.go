@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/semconv/v1.41.0/genaiconv"
 )
 
 // Segment is an exchange with the model that ended.
 type Segment struct {
-	Provider      []attribute.KeyValue // as [Provider] gives it
+	Provider      []attribute.KeyValue // as [Provider] gives it: at most three
 	RequestModel  string
 	ResponseModel string
 	Duration      time.Duration
@@ -24,49 +23,78 @@ type Segment struct {
 	Input, Output, CacheRead, CacheWrite int64
 }
 
+// exchange is what the metrics of an exchange with the model are told apart by.
+type exchange struct {
+	provider          [3]attribute.KeyValue
+	request, response string
+	failed            string
+}
+
+// exchangeLabels are those of its metrics: without and with the error's type, and
+// of each kind of token.
+type exchangeLabels struct {
+	base, ended, input, output measured
+	cache                      [3]measured // read, write, none
+}
+
+func (e exchange) labels() (l exchangeLabels) {
+	attrs := make([]attribute.KeyValue, 0, 8)
+	for _, a := range e.provider {
+		if a.Valid() {
+			attrs = append(attrs, a)
+		}
+	}
+	attrs = append(attrs, semconv.GenAIOperationNameChat)
+	if e.request != "" {
+		attrs = append(attrs, semconv.GenAIRequestModel(e.request))
+	}
+	if e.response != "" {
+		attrs = append(attrs, semconv.GenAIResponseModel(e.response))
+	}
+	with := func(a attribute.KeyValue) measured { return measure(append(attrs[:len(attrs):len(attrs)], a)...) }
+	l.base = measure(attrs[:len(attrs):len(attrs)]...)
+	l.ended = l.base
+	if e.failed != "" {
+		l.ended = with(semconv.ErrorTypeKey.String(e.failed))
+	}
+	l.input = with(semconv.GenAITokenTypeKey.String(string(genaiconv.TokenTypeInput)))
+	l.output = with(semconv.GenAITokenTypeKey.String(string(genaiconv.TokenTypeOutput)))
+	for i, word := range []string{"read", "write", "none"} {
+		l.cache[i] = with(attribute.String("cache", word))
+	}
+	return l
+}
+
 // Segment counts an exchange with the model.
 func (m *Metrics) Segment(ctx context.Context, s Segment) {
-	attrs := append(make([]attribute.KeyValue, 0, 8), s.Provider...)
-	attrs = append(attrs, semconv.GenAIOperationNameChat)
 	// A name counts once a provider has answered to it: what clients make up does
 	// not use up the room.
 	name := m.models.known
 	if s.ErrorType == "" {
 		name = m.models.admit
 	}
+	e := exchange{failed: s.ErrorType}
+	copy(e.provider[:], s.Provider)
 	if s.RequestModel != "" {
-		attrs = append(attrs, semconv.GenAIRequestModel(name(s.RequestModel)))
+		e.request = name(s.RequestModel)
 	}
 	if s.ResponseModel != "" {
-		attrs = append(attrs, semconv.GenAIResponseModel(name(s.ResponseModel)))
+		e.response = name(s.ResponseModel)
 	}
-	base := attribute.NewSet(attrs...)
+	labels := m.exchange.of(e, exchange.labels)
 	if s.Input > 0 || s.Output > 0 {
-		m.tokenUsage(ctx, attrs, s)
-	}
-	if s.FirstChunk > 0 {
-		m.firstChunk.RecordSet(ctx, s.FirstChunk.Seconds(), base)
-	}
-	if s.ErrorType != "" {
-		base = attribute.NewSet(append(attrs, semconv.ErrorTypeKey.String(s.ErrorType))...)
-	}
-	m.operation.RecordSet(ctx, s.Duration.Seconds(), base)
-}
-
-func (m *Metrics) tokenUsage(ctx context.Context, attrs []attribute.KeyValue, s Segment) {
-	with := func(a attribute.KeyValue) attribute.Set {
-		return attribute.NewSet(append(attrs[:len(attrs):len(attrs)], a)...)
-	}
-	m.tokens.RecordSet(ctx, s.Input, with(semconv.GenAITokenTypeKey.String(string(genaiconv.TokenTypeInput))))
-	m.tokens.RecordSet(ctx, s.Output, with(semconv.GenAITokenTypeKey.String(string(genaiconv.TokenTypeOutput))))
-	for _, part := range []struct {
-		cache  string
-		tokens int64
-	}{{"read", s.CacheRead}, {"write", s.CacheWrite}, {"none", s.Input - s.CacheRead - s.CacheWrite}} {
-		if part.tokens > 0 {
-			m.cached.Add(ctx, part.tokens, metric.WithAttributeSet(with(attribute.String("cache", part.cache))))
+		m.tokens.Int64Histogram.Record(ctx, s.Input, labels.input.record...)
+		m.tokens.Int64Histogram.Record(ctx, s.Output, labels.output.record...)
+		for i, tokens := range []int64{s.CacheRead, s.CacheWrite, s.Input - s.CacheRead - s.CacheWrite} {
+			if tokens > 0 {
+				m.cached.Add(ctx, tokens, labels.cache[i].add...)
+			}
 		}
 	}
+	if s.FirstChunk > 0 {
+		m.firstChunk.Float64Histogram.Record(ctx, s.FirstChunk.Seconds(), labels.base.record...)
+	}
+	m.operation.Float64Histogram.Record(ctx, s.Duration.Seconds(), labels.ended.record...)
 }
 
 // maxModels bounds the names of models in metrics: clients choose them.

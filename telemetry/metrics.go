@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/otlptranslator"
-	"go.opentelemetry.io/otel/attribute"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	nometric "go.opentelemetry.io/otel/metric/noop"
@@ -40,6 +39,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	meter    metric.Meter
 	models   names
+	exchange made[exchange, exchangeLabels]
 
 	turns        metric.Int64Counter
 	turnDuration metric.Float64Histogram
@@ -60,6 +60,18 @@ type Metrics struct {
 	tokens     genaiconv.ClientTokenUsage
 	firstChunk genaiconv.ClientOperationTimeToFirstChunk
 }
+
+// What metrics are told apart by.
+var (
+	byClient    = labelled("client")
+	byStop      = labelled("client", "stop_reason")
+	byTool      = labelled("server", "tool", "outcome")
+	byServer    = labelled("server", "outcome")
+	byEvent     = labelled("event")
+	byOutcome   = labelled("outcome")
+	byHappening = labelled("event", "outcome")
+	byOperation = labelled("operation", "outcome")
+)
 
 // meterProvider is the SDK's, or one that does nothing.
 type meterProvider interface {
@@ -103,7 +115,7 @@ func newMetrics(ctx context.Context, about *resource.Resource) (*Metrics, error)
 	}
 	// A series that begins with its first event has no increase to alert on.
 	for _, outcome := range []string{ReloadApplied, ReloadRefused} {
-		m.reloads.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
+		m.reloads.Add(ctx, 0, byOutcome.of(outcome).add...)
 	}
 	return m, nil
 }
@@ -169,17 +181,15 @@ type Turn struct {
 
 // Turn counts a turn. A sampled span in ctx makes exemplars.
 func (m *Metrics) Turn(ctx context.Context, t Turn) {
-	byClient := attribute.String("client", t.Client)
-	client := metric.WithAttributes(byClient)
-	ended := metric.WithAttributes(byClient, attribute.String("stop_reason", t.StopReason))
-	m.turns.Add(ctx, 1, ended)
-	m.turnDuration.Record(ctx, t.Duration.Seconds(), ended)
-	m.segments.Record(ctx, int64(t.Segments), client)
+	client, ended := byClient.of(t.Client), byStop.of(t.Client, t.StopReason)
+	m.turns.Add(ctx, 1, ended.add...)
+	m.turnDuration.Record(ctx, t.Duration.Seconds(), ended.record...)
+	m.segments.Record(ctx, int64(t.Segments), client.record...)
 	if t.FirstByte > 0 {
-		m.firstByte.Record(ctx, t.FirstByte.Seconds(), client)
+		m.firstByte.Record(ctx, t.FirstByte.Seconds(), client.record...)
 	}
 	if t.Silence > 0 {
-		m.silence.Record(ctx, t.Silence.Seconds(), client)
+		m.silence.Record(ctx, t.Silence.Seconds(), client.record...)
 	}
 }
 
@@ -189,14 +199,13 @@ func (m *Metrics) ToolCall(ctx context.Context, server, tool, outcome string, du
 	if server == "" {
 		tool = ""
 	}
-	byServer, byOutcome := attribute.String("server", server), attribute.String("outcome", outcome)
-	m.calls.Add(ctx, 1, metric.WithAttributes(byServer, attribute.String("tool", tool), byOutcome))
-	m.callDuration.Record(ctx, duration.Seconds(), metric.WithAttributes(byServer, byOutcome))
+	m.calls.Add(ctx, 1, byTool.of(server, tool, outcome).add...)
+	m.callDuration.Record(ctx, duration.Seconds(), byServer.of(server, outcome).record...)
 }
 
 // Omitted tells how many tools had no room in a request of a client.
 func (m *Metrics) Omitted(client string, tools int) {
-	m.omitted.Record(context.Background(), int64(tools), metric.WithAttributes(attribute.String("client", client)))
+	m.omitted.Record(context.Background(), int64(tools), byClient.of(client).record...)
 }
 
 // Outcomes of a changed configuration file.
@@ -207,26 +216,26 @@ const (
 
 // Reload counts a change of the configuration file.
 func (m *Metrics) Reload(outcome string) {
-	m.reloads.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+	m.reloads.Add(context.Background(), 1, byOutcome.of(outcome).add...)
 }
 
 // ExtProc counts an event on an external-processing stream; outcome is empty
 // where the event has none.
 func (m *Metrics) ExtProc(event, outcome string) {
-	m.extproc.Add(context.Background(), 1, metric.WithAttributes(attribute.String("event", event), attribute.String("outcome", outcome)))
+	m.extproc.Add(context.Background(), 1, byHappening.of(event, outcome).add...)
 }
 
 // Audit counts records of the audit log: those written to its file, and those lost.
 func (m *Metrics) Audit(outcome string, n int) {
-	m.audit.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", outcome)))
+	m.audit.Add(context.Background(), int64(n), byOutcome.of(outcome).add...)
 }
 
 // Session counts an event of hidden history, mixed turns or journals.
 func (m *Metrics) Session(event string) {
-	m.sessions.Add(context.Background(), 1, metric.WithAttributes(attribute.String("event", event)))
+	m.sessions.Add(context.Background(), 1, byEvent.of(event).add...)
 }
 
 // Store records an operation of the session store.
 func (m *Metrics) Store(ctx context.Context, operation, outcome string, duration time.Duration) {
-	m.storeOps.Record(ctx, duration.Seconds(), metric.WithAttributes(attribute.String("operation", operation), attribute.String("outcome", outcome)))
+	m.storeOps.Record(ctx, duration.Seconds(), byOperation.of(operation, outcome).record...)
 }

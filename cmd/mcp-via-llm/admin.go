@@ -16,10 +16,11 @@ import (
 )
 
 // adminHandler serves health, metrics and what happens inside. It is plain HTTP
-// without authentication, for loopback and the pod's own network. notReady holds
-// why the service is not ready, as a string; empty when it is.
-func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
-	mux := a.metricsMux(notReady)
+// without authentication, for loopback and the pod's own network; address is the
+// listener's, as configured. notReady holds why the service is not ready, as a
+// string; empty when it is.
+func (a *app) adminHandler(notReady *atomic.Value, address string) http.Handler {
+	mux := http.NewServeMux()
 	number, _ := build()
 	pages := admin.Source{
 		Version:  number,
@@ -32,12 +33,15 @@ func (a *app) adminHandler(notReady *atomic.Value) http.Handler {
 	}
 	pages.Register(mux)
 	mux.HandleFunc("GET /debug/sessions", a.serveSessions)
+	mux.HandleFunc("GET /debug/sessions.json", a.serveSessions)
 	mux.HandleFunc("DELETE /debug/sessions", a.serveSessions)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
+	all := a.metricsMux(notReady)
+	all.Handle("/", admin.Guard(mux, address))
+	return all
 }
 
 // catalog is what a client profile has of the servers that are connected. Those of

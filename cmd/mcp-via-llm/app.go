@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"github.com/mcp-via-llm/mcp-via-llm/admin"
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/config"
@@ -61,7 +63,10 @@ func newApp(cfg *config.Config, log *slog.Logger, t *telemetry.Telemetry) (*app,
 		Log:       log,
 		Version:   number,
 		Observe:   a.callEnded,
-		Telemetry: mcp.Telemetry{Traces: t.Traces, Meters: t.Meters(), Propagator: t.Propagator},
+		Telemetry: mcp.Telemetry{Meters: t.Meters(), Propagator: t.Propagator},
+	}
+	if t.Tracing() {
+		options.Telemetry.Traces = t.Traces
 	}
 	if address := egress(cfg); address != "" {
 		options.Egress = &url.URL{Scheme: "http", Host: address}
@@ -155,6 +160,9 @@ func (a *app) serveDirect(w http.ResponseWriter, r *http.Request) {
 	if handler == nil { // a reload has removed it
 		http.Error(w, "llm.base_url is not configured", http.StatusServiceUnavailable)
 		return
+	}
+	if r.Header.Get("X-Request-Id") == "" {
+		r.Header.Set("X-Request-Id", uuid.NewString()) // as Envoy does
 	}
 	handler.ServeHTTP(w, r)
 }

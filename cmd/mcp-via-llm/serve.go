@@ -143,7 +143,7 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_NOT_SERVING)
 	s.notReady.Store(connecting)
-	s.admin = &http.Server{Handler: a.adminHandler(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
+	s.admin = &http.Server{Handler: a.adminHandler(&s.notReady, cfg.Listen.Admin), ReadHeaderTimeout: 10 * time.Second}
 	s.metrics = &http.Server{Handler: a.metricsMux(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
 	s.direct = &http.Server{Handler: a.traced(a.serveDirect), ReadHeaderTimeout: 10 * time.Second}
 	return s, nil

@@ -98,21 +98,30 @@ func TestServeWithoutEnvoy(t *testing.T) {
 	if gjson.Get(turns, "#").Int() != 1 || gjson.Get(turns, "0.segments.#").Int() != 2 || gjson.Get(turns, "0.calls.0.name").String() != "calc__add" || gjson.Get(turns, "0.client").String() != "default" {
 		t.Errorf("turns: %s", turns)
 	}
+	if id := gjson.Get(turns, "0.id").String(); len(id) != 36 {
+		t.Errorf("the turn has the id %q", id)
+	}
+	ask(t, s, "x-request-id: mine")
+	if turns = get(t, s.admin+"/debug/turns"); gjson.Get(turns, "0.id").String() != "mine" {
+		t.Errorf("turns: %s", turns)
+	}
 	if servers := get(t, s.admin+"/debug/servers"); gjson.Get(servers, "0.state").String() != "connected" {
 		t.Errorf("servers: %s", servers)
 	}
 	metrics := get(t, s.admin+"/metrics")
 	for _, want := range []string{
-		`mcp_via_llm_turns_total{client="default",stop_reason="answer"} 1`,
-		`mcp_via_llm_turn_segments_sum{client="default"} 2`,
-		`mcp_via_llm_tool_calls_total{outcome="ok",server="calc",tool="add"} 1`,
+		`mcp_via_llm_turns_total{client="default",stop_reason="answer"} 2`,
+		`mcp_via_llm_turn_segments_sum{client="default"} 4`,
+		`mcp_via_llm_tool_calls_total{outcome="ok",server="calc",tool="add"} 2`,
 		`mcp_via_llm_server_connected{server="calc"} 1`,
+		`mcp_client_operation_duration_seconds_count{gen_ai_operation_name="execute_tool",gen_ai_tool_name="add",mcp_method_name="tools/call",mcp_protocol_version="`,
+		`mcp_via_llm_server="calc",network_transport="pipe"} 2`,
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in the metrics", want)
 		}
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 200, "/debug/": 200, "/debug/turns/1": 200, "/debug/turns/2": 404, "/debug/catalog?client=nobody": 404, "/nothing": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 200, "/debug/": 200, "/debug/turns/1": 200, "/debug/turns/3": 404, "/debug/catalog?client=nobody": 404, "/nothing": 404} {
 		if got := statusOf(s.admin + path); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
