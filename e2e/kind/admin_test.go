@@ -5,6 +5,7 @@ import (
 	"context"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -14,13 +15,21 @@ func TestAdmin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "kubectl", "-n", namespace, "port-forward", "deploy/"+full, ":9003")
+	var errs strings.Builder
+	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
 	must(t, "port-forward", err)
 	must(t, "port-forward", cmd.Start())
-	defer cmd.Wait() //nolint:errcheck // killed
-	defer cmd.Process.Kill()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		cmd.Wait() //nolint:errcheck // killed
+	})
+	defer stop()
 	line, err := bufio.NewReader(out).ReadString('\n') // Forwarding from 127.0.0.1:34567 -> 9003
-	must(t, "port-forward", err)
+	if err != nil {
+		stop() // what it has to say is then whole
+		t.Fatalf("port-forward: %v: %s", err, errs.String())
+	}
 	local, _, _ := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
 	servers := get(t, "http://"+local+"/debug/servers")
 	if names := servers.Get("#.name").Raw; names != `["everything","files","shop"]` {

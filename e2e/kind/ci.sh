@@ -19,7 +19,7 @@ begin() {
 	rm -f "$pid"
 	way=$(can) || return 0
 	echo "the cluster test's parts are being made in the background ($way), see $log"
-	nohup nice -n 10 bash -c 'time { e2e/kind/cluster.sh prepare && e2e/kind/images.sh; }' >"$log" 2>&1 </dev/null &
+	nohup setsid nice -n 10 bash -c 'time { e2e/kind/cluster.sh prepare && e2e/kind/images.sh; }' >"$log" 2>&1 </dev/null &
 	echo $! >"$pid"
 }
 
@@ -36,7 +36,17 @@ finish() {
 		case ${KIND:-} in optional | skip) return 0 ;; *) return 1 ;; esac
 	fi
 	if [ -e "$pid" ]; then
-		while kill -0 "$(cat "$pid")" 2>/dev/null; do sleep 1; done
+		for ((seconds = 0; seconds < 1800; seconds++)); do
+			kill -0 "$(cat "$pid")" 2>/dev/null || break
+			[ $((seconds % 60)) -ne 59 ] || echo "still being made: $(tail -n 1 "$log")"
+			sleep 1
+		done
+		if kill -0 "$(cat "$pid")" 2>/dev/null; then
+			kill -- "-$(cat "$pid")" # it leads its process group
+			echo "the cluster test's parts were not made within 30 minutes:" >&2
+			tail -n 40 "$log" >&2
+			return 1
+		fi
 		tail -n 4 "$log"
 	fi
 	e2e/kind/run.sh # which makes what is still missing, and says why it cannot

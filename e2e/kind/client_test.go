@@ -66,8 +66,11 @@ func (a answer) done(results ...string) bool {
 	return ok
 }
 
-// send sends the conversation as it stands. Like the official SDKs it says how often it did so before.
+// send sends the conversation as it stands, and waits for two minutes at most. Like the official SDKs it says how often
+// it did so before.
 func (c *conversation) send(ctx context.Context) answer {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	body, err := json.Marshal(map[string]any{"model": "scripted", "messages": c.messages, "stream": c.stream,
 		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "book_table"}}}})
 	if err != nil {
@@ -167,12 +170,10 @@ func arguments(a answer, call gjson.Result) string {
 	return whole
 }
 
-// must gives the answer, which must be one, within two minutes.
+// must gives the answer, which must be one.
 func (c *conversation) must(t *testing.T) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	a := c.send(ctx)
+	a := c.send(t.Context())
 	if a.err != nil || a.status != http.StatusOK {
 		t.Fatal(a)
 	}
@@ -182,7 +183,8 @@ func (c *conversation) must(t *testing.T) answer {
 // get reads a page of one of the parts.
 func get(t *testing.T, url string) gjson.Result {
 	t.Helper()
-	response, err := http.Get(url)
+	client := http.Client{Timeout: 30 * time.Second}
+	response, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,12 @@
 #
 #   can       says whether there can be one here, and why not
 #   prepare   does what takes long and needs no cluster
-#   up        makes it, and says in .tools/kind/usage.sh how to use it: KUBECONFIG, RUN (a prefix of what talks to it), LOAD
+#   up        makes it, and says in .tools/kind/usage.sh how to use it: KUBECONFIG, INSIDE (a prefix of what talks to it), LOAD
 #             (what loads an image archive)
 #   down      removes it
 #
-# 1. KUBECONFIG is set: that cluster. LOAD says how it gets an archive, such as "k3s ctr images import"; default: kind's way,
+# 1. KUBECONFIG is set: that cluster, which should be one for tests alone: it gets custom resource definitions and Envoy
+#    Gateway, and its nodes' addresses must be reachable from here (or INSIDE says how). LOAD says how it gets an archive, such as "k3s ctr images import"; default: kind's way,
 #    with the cluster's name from KIND_CLUSTER.
 # 2. A Docker daemon answers: `kind create cluster`.
 # 3. KIND_SCRIPTS names a folder with scripts that make a kind cluster where images cannot be pulled (build.sh,
@@ -24,7 +25,7 @@ export PATH=$root/.tools/kube/bin:$root/.tools/kind/bin:$PATH
 way() {
 	if [ -n "${KUBECONFIG:-}" ]; then
 		echo given
-	elif docker info >/dev/null 2>&1; then
+	elif timeout 20 docker info >/dev/null 2>&1; then
 		echo docker
 	elif [ -x "$scripts/up.sh" ] && [ "$(id -u)" = 0 ]; then
 		echo scripts
@@ -65,11 +66,11 @@ up() {
 	mkdir -p .tools/kind
 	case $(way) in
 	given)
-		usage "KUBECONFIG='$KUBECONFIG' RUN='${RUN:-}' LOAD='${LOAD:-kind load image-archive --name $name}'"
+		usage "KUBECONFIG='$KUBECONFIG' INSIDE='${INSIDE:-}' LOAD='${LOAD:-kind load image-archive --name $name}'"
 		;;
 	docker)
 		kind get clusters 2>/dev/null | grep -qx "$name" || kind create cluster --name "$name" --kubeconfig "$root/.tools/kind/kubeconfig" --wait 3m
-		usage "KUBECONFIG='$root/.tools/kind/kubeconfig' RUN='' LOAD='kind load image-archive --name $name'"
+		usage "KUBECONFIG='$root/.tools/kind/kubeconfig' INSIDE='' LOAD='kind load image-archive --name $name'"
 		;;
 	scripts)
 		export DOCKER_HOST=unix://$work/docker.sock
@@ -77,7 +78,7 @@ up() {
 		docker version >/dev/null 2>&1 || "$scripts/dockerd.sh" "$work" </dev/null >"$work/dockerd.out" 2>&1
 		space="nsenter -t $(cat "$work/ns.pid") --net"
 		$space "$work/bin/kind" get clusters 2>/dev/null | grep -qx e2e || "$scripts/up.sh" "$work"
-		usage "DOCKER_HOST='$DOCKER_HOST' KUBECONFIG='$work/kubeconfig' RUN='$space' LOAD='$work/bin/kind load image-archive --name e2e'"
+		usage "DOCKER_HOST='$DOCKER_HOST' KUBECONFIG='$work/kubeconfig' INSIDE='$space' LOAD='$work/bin/kind load image-archive --name e2e'"
 		;;
 	none)
 		echo "no cluster: KUBECONFIG is not set, no Docker daemon answers, and KIND_SCRIPTS names no scripts" >&2

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,7 @@ func useGateway(t *testing.T, version string, more ...string) (url string) {
 	_, err = kubectl("apply", "-f", file)
 	must(t, "the Gateway", err)
 	_, err = command("helm", append([]string{"upgrade", "--install", gatewayRelease, chart, "-n", namespace, "-f", "gateway-values.yaml",
-		"--set", "envoyGateway.loop.image=mcp-via-llm.test/envoy:" + version, "--wait", "--timeout", "4m"}, more...)...)
+		"--set", "envoyGateway.loop.image=" + envoy(version), "--wait", "--timeout", "4m"}, more...)...)
 	must(t, "the release", err)
 	for _, name := range []string{"public", gatewayFull + "-loop"} {
 		_, err = kubectl("wait", "--for=condition=Programmed", "--timeout=2m", "gateway/"+name)
@@ -81,6 +82,9 @@ func through(url, host string, stream bool, p plan) *conversation {
 func TestEnvoyGateway(t *testing.T) {
 	installGateway(t)
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(gatewayState())
+		}
 		for _, args := range [][]string{{"uninstall", gatewayRelease, "-n", namespace}, {"uninstall", "eg", "-n", gatewayNamespace}} {
 			if _, err := command("helm", args...); err != nil {
 				t.Log(err)
@@ -88,7 +92,8 @@ func TestEnvoyGateway(t *testing.T) {
 		}
 	})
 	t.Run("static", func(t *testing.T) {
-		url := useGateway(t, "1.39.3")
+		older := strings.Fields(os.Getenv("ENVOY_OLDER"))
+		url := useGateway(t, older[len(older)-1])
 		gatewayTurns(t, url)
 		withoutService(t, func() {
 			a := through(url, "chat.test", false, plan{Nonce: nonce(), Calls: [][]string{{"look"}}}).send(t.Context())
@@ -98,7 +103,7 @@ func TestEnvoyGateway(t *testing.T) {
 		})
 	})
 	t.Run("override", func(t *testing.T) {
-		url := useGateway(t, "1.40.0", "--set", "envoyGateway.mode=override,envoyGateway.failOpen=true")
+		url := useGateway(t, os.Getenv("ENVOY_VERSION"), "--set", "envoyGateway.mode=override,envoyGateway.failOpen=true")
 		gatewayTurns(t, url)
 		withoutService(t, func() {
 			for range 5 {
@@ -109,6 +114,25 @@ func TestEnvoyGateway(t *testing.T) {
 			}
 		})
 	})
+}
+
+// gatewayState tells, before all of it goes, what Envoy Gateway and the service behind it made of things.
+func gatewayState() string {
+	var out strings.Builder
+	for _, args := range [][]string{
+		{"-n", namespace, "get", "gateways,httproutes,envoyextensionpolicies,backendtrafficpolicies", "-o", "yaml"},
+		{"-n", gatewayNamespace, "get", "pods,services,networkpolicies", "-o", "wide"},
+		{"-n", gatewayNamespace, "logs", "-l", "app.kubernetes.io/managed-by=envoy-gateway", "--all-containers", "--prefix", "--tail=40", "--ignore-errors"},
+		{"-n", gatewayNamespace, "logs", "deployment/envoy-gateway", "--tail=60"},
+		{"-n", namespace, "logs", "-l", "app.kubernetes.io/instance=" + gatewayRelease, "--all-containers", "--prefix", "--tail=40", "--ignore-errors"},
+	} {
+		text, err := command("kubectl", args...)
+		fmt.Fprintf(&out, "--- kubectl %s\n%s\n", strings.Join(args, " "), text)
+		if err != nil {
+			fmt.Fprintln(&out, err)
+		}
+	}
+	return out.String()
 }
 
 // gatewayTurns has turns of each kind.

@@ -31,9 +31,11 @@ var address struct{ envoy, llm, shop, collector string }
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	if os.Getenv("KUBECONFIG") == "" {
-		fmt.Fprintln(os.Stderr, "KUBECONFIG names no cluster: run e2e/kind/run.sh, which makes one")
-		return 1
+	for _, name := range []string{"KUBECONFIG", "ENVOY_VERSION", "ENVOY_OLDER"} {
+		if os.Getenv(name) == "" {
+			fmt.Fprintf(os.Stderr, "%s is not set: run e2e/kind/run.sh, which makes a cluster\n", name)
+			return 1
+		}
 	}
 	if err := install(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -47,11 +49,19 @@ func run(m *testing.M) int {
 	return code
 }
 
+// envoy is the image of an Envoy; run.sh says which versions there are.
+func envoy(version string) string { return "mcp-via-llm.test/envoy:" + version }
+
 // command runs a program for at most five minutes, and gives what it printed.
-func command(name string, args ...string) (string, error) {
+func command(name string, args ...string) (string, error) { return piped("", name, args...) }
+
+// piped is command with something on the standard input.
+func piped(input, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = 10 * time.Second // what it started may hold its output open
+	cmd.Stdin = strings.NewReader(input)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -68,7 +78,7 @@ func kubectl(args ...string) (string, error) {
 // upgrade installs the release with the test's values and more.
 func upgrade(more ...string) error {
 	_, err := command("helm", append([]string{"upgrade", "--install", release, chart, "-n", namespace,
-		"-f", "values.yaml", "--set", "image.tag=" + tag, "--set-string", "podAnnotations.begun=" + begun, "--wait", "--timeout", "4m"}, more...)...)
+		"-f", "values.yaml", "--set", "image.tag=" + tag + ",envoy.image=" + envoy(os.Getenv("ENVOY_VERSION")), "--set-string", "podAnnotations.begun=" + begun, "--wait", "--timeout", "4m"}, more...)...)
 	return err
 }
 
@@ -136,7 +146,8 @@ func state() string {
 	for _, args := range [][]string{
 		{"get", "pods,services,endpointslices,events", "-A"},
 		{"describe", "pods"},
-		{"logs", "-l", "app.kubernetes.io/instance=" + release, "--all-containers", "--prefix", "--tail=60", "--ignore-errors"},
+		{"logs", "-l", "app.kubernetes.io/name=mcp-via-llm", "--all-containers", "--prefix", "--tail=60", "--ignore-errors"},
+		{"logs", "-l", "part", "--prefix", "--tail=20", "--ignore-errors"},
 	} {
 		text, err := kubectl(args...)
 		fmt.Fprintf(&out, "--- kubectl %s\n%s\n", strings.Join(args, " "), text)

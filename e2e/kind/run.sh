@@ -12,7 +12,7 @@ e2e/kind/images.sh
 cleanup() {
 	case ${KEEP:-}$way in
 	1*) echo "left as it is; to use it: source .tools/kind/usage.sh" ;;
-	given) $RUN kubectl delete namespace mcp-e2e --wait=false ;;
+	given) ${INSIDE:-} kubectl delete namespace mcp-e2e --ignore-not-found --wait=false ;;
 	docker) env -u KUBECONFIG "$root/e2e/kind/cluster.sh" down ;;
 	scripts) env -u KUBECONFIG -u DOCKER_HOST "$root/e2e/kind/cluster.sh" down ;;
 	esac
@@ -25,7 +25,9 @@ source .tools/kind/usage.sh
 
 for archive in .tools/kind/images/*.tar; do
 	echo "loading $(basename "$archive")"
-	$RUN $LOAD "$archive" >/dev/null
+	$INSIDE timeout 300 $LOAD "$archive" >/dev/null
 done
+source e2e/versions.env
+export ENVOY_VERSION ENVOY_OLDER
 cd e2e/kind
-$RUN "$root/.tools/kind/bin/kind.test" -test.v -test.timeout 30m "$@"
+$INSIDE "$root/.tools/kind/bin/kind.test" -test.v -test.timeout 30m "$@"

@@ -1,11 +1,9 @@
 package kind
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestShapes asserts that a real API server takes every shape of the chart: strictly, with the rules of the custom
@@ -17,8 +15,10 @@ func TestShapes(t *testing.T) {
 	}
 	_, err := command("kubectl", "wait", "--for=condition=Established", "--timeout=1m", "crd", "--all")
 	must(t, "custom resource definitions", err)
-	if _, err := command("kubectl", "create", "namespace", "istio-system"); err != nil && !strings.Contains(err.Error(), "already exists") {
-		t.Fatal(err)
+	for _, namespace := range []string{"istio-system", gatewayNamespace} {
+		if _, err := command("kubectl", "create", "namespace", namespace); err != nil && !strings.Contains(err.Error(), "already exists") {
+			t.Fatal(err)
+		}
 	}
 	shapes, err := filepath.Glob(chart + "/ci/*-values.yaml")
 	if err != nil || len(shapes) < 5 {
@@ -28,12 +28,8 @@ func TestShapes(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(values), "-values.yaml"), func(t *testing.T) {
 			manifest, err := command("helm", "template", "shape", chart, "-n", namespace, "-f", values)
 			must(t, "helm template", err)
-			cmd := exec.Command("kubectl", "apply", "--dry-run=server", "--validate=strict", "-f", "-")
-			cmd.Stdin, cmd.WaitDelay = strings.NewReader(manifest), time.Minute
-			out, err := cmd.CombinedOutput()
-			if err != nil || strings.Contains(string(out), "Warning") {
-				t.Errorf("%v\n%s", err, out)
-			}
+			_, err = piped(manifest, "kubectl", "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", "-")
+			must(t, "kubectl apply", err)
 		})
 	}
 }
