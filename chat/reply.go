@@ -95,6 +95,14 @@ type Call struct {
 	shown string // the entry of tool_calls as the client gets it, raw JSON
 }
 
+// Written is the arguments as the model wrote them, whether or not they can be used.
+func (c Call) Written() string {
+	if c.Bad == "" {
+		return c.Arguments
+	}
+	return gjson.Get(c.shown, "function.arguments").String()
+}
+
 // NewCall makes a call of the gateway's own, of a function of the client's side.
 func NewCall(id, name, arguments string) Call {
 	return Call{ID: id, Name: name, Arguments: arguments,

@@ -14,9 +14,11 @@ import (
 // called. "*" is any run of characters, "?" one character, "[…]" a class. A glob that
 // matches nothing that the servers offer is said in the log, and by `tools`.
 type ClientTools struct {
-	// Allow keeps only what it matches. Absent: all. Empty: nothing.
+	// Allow keeps only what it matches. Absent: all. Empty: nothing. A resource template
+	// that is kept reads whatever its URI can be, save what deny drops.
 	Allow []string `yaml:"allow"`
-	// Deny drops what it matches, also what is allowed.
+	// Deny drops what it matches, also what is allowed. As approve and constraints, it
+	// holds for a listed resource also where a template would read it.
 	Deny []string `yaml:"deny"`
 	// ReadOnly keeps only tools that change nothing, on their server's word (see
 	// servers.*.trust_annotations), and resources and prompts. Default false.
@@ -30,7 +32,8 @@ type Constraint struct {
 	Tool string `yaml:"tool"`
 	// Rule is a CEL expression (https://cel.dev) that is true for calls that may be
 	// made. It knows args (the arguments: args.path), tool (the server's own name),
-	// server, client and identity, CEL's standard functions and strings extension,
+	// server, client, identity and uri (of the resource that the call reads, by its own
+	// function or a template's; "" for other calls), CEL's standard functions and strings extension,
 	// optional values (args.?path.orValue("")), and cleanPath, which takes "." and
 	// ".." out of a path: cleanPath(args.path).startsWith("/data/").
 	Rule string `yaml:"rule"`
@@ -79,7 +82,9 @@ type ToolLimits struct {
 }
 
 // Audit is a record of every call: when, who, on whose behalf, which tool, which
-// arguments, and what became of it. Results are never in it.
+// arguments, and what became of it. Calls that are not made are in it too, and where the
+// user is asked about one, a line of the event mcp_question: of a question that nobody
+// answers there is no other. Results are never in it.
 type Audit struct {
 	// File gets one JSON line for each call: a path, which is opened again when the
 	// file was moved away (or at SIGHUP), or stderr. Default "" (off).

@@ -43,14 +43,14 @@ func (t *turn) runCall(ctx context.Context, call chat.Call, target string) (resu
 		}
 	}()
 	if ctx.Err() != nil {
-		return Result{Text: "Error: the call was cancelled before it began.", Outcome: "cancelled"}
+		return t.refuse(ctx, call, Result{Text: "Error: the call was cancelled before it began.", Outcome: "cancelled"})
 	}
 	if call.Bad != "" {
-		return badArguments(call)
+		return t.refuse(ctx, call, badArguments(call))
 	}
 	if t.moved(call.Name, call.Arguments, target) {
 		t.h.Log.WarnContext(ctx, "a call was not run: its name has come to be another tool's", "tool", call.Name)
-		return Result{Text: noticeMoved, Outcome: "unknown_tool"}
+		return t.refuse(ctx, call, Result{Text: noticeMoved, Outcome: "unknown_tool"})
 	}
 	result = t.tools.Call(ctx, call.Name, call.Arguments)
 	result.Text = t.fit(result.Text)
@@ -60,6 +60,12 @@ func (t *turn) runCall(ctx context.Context, call chat.Call, target string) (resu
 	if !t.shows() {
 		result.Images = nil
 	}
+	return result
+}
+
+// refuse tells the tools of a call that is not made.
+func (t *turn) refuse(ctx context.Context, call chat.Call, result Result) Result {
+	t.tools.Refused(ctx, call.Name, call.Written(), result.Outcome)
 	return result
 }
 

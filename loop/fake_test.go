@@ -133,9 +133,10 @@ type fakeTools struct {
 	targets     map[string]string // of names that have come to be another tool's
 	approve     []string          // names of tools that need the user's consent
 
-	mu       sync.Mutex
-	calls    []madeCall
-	declined []string // "name why"
+	mu             sync.Mutex
+	calls          []madeCall
+	declined       []string // "name why"
+	asked, refused []string
 }
 
 type madeCall struct{ Name, Arguments string }
@@ -181,6 +182,16 @@ func (f *fakeTools) Declined(_ context.Context, name, _, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.declined = append(f.declined, name+" "+why)
+}
+func (f *fakeTools) Asked(_ context.Context, name, _ string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, name)
+}
+func (f *fakeTools) Refused(_ context.Context, name, _, outcome string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = append(f.refused, name+" "+outcome)
 }
 func (f *fakeTools) Injected() []Injected {
 	var all []Injected

@@ -93,6 +93,13 @@ type Tools interface {
 	// Declined tells of a call that Approval was for and that does not run; why is
 	// one of the Declined constants.
 	Declined(ctx context.Context, name, arguments, why string)
+	// Asked tells of a call that Approval was for when the user is asked about it. Of
+	// a question that nobody answers nothing else is told.
+	Asked(ctx context.Context, name, arguments string)
+	// Refused tells of a call that is not made, and about which nobody is asked: its
+	// arguments cannot be read, or its name is another tool's by now. outcome is a
+	// word for why, as in Result.
+	Refused(ctx context.Context, name, arguments, outcome string)
 	// Call runs a tool. What goes wrong is in the result: the model is told.
 	Call(ctx context.Context, name, arguments string) Result
 	// Omitted names the tools for which there was no room. They can be called.

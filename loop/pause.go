@@ -60,7 +60,7 @@ func (t *turn) hold(reply *chat.Reply, asks map[int]bool) *held {
 			_, call.repeatable = t.tools.Hints(c.Name, c.Arguments)
 			call.asks, call.target = asks[i], t.bound[i]
 			if c.Bad != "" {
-				r.results[i] = badArguments(c)
+				r.results[i] = t.refuse(t.calls, c, badArguments(c))
 			}
 		}
 		r.calls = append(r.calls, call)
@@ -93,7 +93,15 @@ func (t *turn) askFirst(ctx context.Context, place int, reply *chat.Reply, asks 
 		return t.round(ctx, place, reply, known)
 	}
 	t.begun(h.record)
+	t.tellAsked(ctx, h.record)
 	return true, t.show(ctx, p)
+}
+
+// tellAsked tells the tools which calls the user is asked about.
+func (t *turn) tellAsked(ctx context.Context, r *record) {
+	for _, i := range r.asking() {
+		t.tools.Asked(ctx, r.calls[i].name, r.calls[i].arguments)
+	}
 }
 
 // question words the question about a record's calls, in the place of the turn's
@@ -115,6 +123,7 @@ func (t *turn) askLater(ctx context.Context, h *held) error {
 	asking := &record{calls: h.calls}
 	p := t.question(asking)
 	t.rec.note(func(r *Report) { r.Asked = len(h.asking()) })
+	t.tellAsked(ctx, h.record)
 	return t.passOn(ctx, h, p, asking.openUntil)
 }
 

@@ -236,14 +236,7 @@ func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, err
 
 // arguments makes tools/call arguments of what the model wrote for the function.
 func (e *entry) arguments(text string) (json.RawMessage, error) {
-	args, err := e.tool.arguments(e.as.Arguments(text))
-	if err != nil || e.barred == nil {
-		return args, err
-	}
-	if uri, err := e.tool.address(args); err != nil || e.barred[sameURI(uri)] {
-		return nil, &callError{OutcomeDenied, e.Name + " was not called: the resource that its arguments name is not allowed here."}
-	}
-	return args, nil
+	return e.tool.arguments(e.as.Arguments(text))
 }
 
 func (e *entry) failed(err error) Result {

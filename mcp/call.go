@@ -20,7 +20,6 @@ const (
 	OutcomeToolError        = "tool_error"        // the tool, or its server, answered with an error
 	OutcomeInvalidArguments = "invalid_arguments" // not sent: they do not fit the schema
 	OutcomeUnknownTool      = "unknown_tool"
-	OutcomeDenied           = "denied" // not sent: the query's filter leaves out what it would read
 	OutcomeTimeout          = "timeout"
 	OutcomeCancelled        = "cancelled"   // the caller's context ended
 	OutcomeUnavailable      = "unavailable" // not sent: the server is away

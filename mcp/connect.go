@@ -123,7 +123,7 @@ func (c *conn) newSession() *session {
 	s := &session{
 		cfg: c.cfg, log: c.log, complain: c.complain, group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(),
 		logs: serverLog{limit: rate.NewLimiter(logRate, logBurst)},
-		runs: map[string]*running{}, givenUp: map[string]bool{}, questions: map[string]context.CancelFunc{},
+		runs: map[string]*running{}, givenUp: map[string]time.Time{}, questions: map[string]context.CancelFunc{},
 		dead: make(chan struct{}), pages: map[string]page{},
 	}
 	s.calls, s.cut = context.WithCancel(context.Background())

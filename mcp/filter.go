@@ -1,6 +1,9 @@
 package mcp
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Filter chooses among what the servers of a query offer. What it does not keep
 // is not offered, takes no room, and cannot be called by any name.
@@ -24,12 +27,19 @@ func ruleNames(injected string, o origin) []string {
 // Resolve gives the tool that a call of this name with these arguments would run,
 // and the arguments that its server would get. The error is for a call that
 // [Binding.Call] would refuse: there is no such tool (then the tool is empty), or
-// the arguments do not fit.
+// the arguments do not fit. A tool that reads a resource has its URI, and by way of a
+// template the names of the listed resource with that URI too, after its own: a rule
+// for it must not be passed by.
 func (b *Binding) Resolve(name, arguments string) (Tool, json.RawMessage, error) {
 	e, arguments := b.target(name, arguments)
 	if e == nil || e.builtIn(callName) {
 		return Tool{}, nil, &callError{OutcomeUnknownTool, "there is no such tool"}
 	}
 	args, err := e.arguments(arguments)
-	return e.Tool, args, err
+	tool := e.Tool
+	if err == nil && (e.tool.kind == KindResource || e.tool.kind == KindTemplate) {
+		tool.URI, err = e.tool.address(args)
+		tool.RuleNames = slices.Concat(tool.RuleNames, e.listed[sameURI(tool.URI)])
+	}
+	return tool, args, err
 }

@@ -117,8 +117,8 @@ func (w without) Key() string { return "without " + string(w) }
 
 func (w without) Keep(t Tool) bool { return t.Name != string(w) }
 
-// A resource that is left out cannot be read by way of a template either.
-func TestFilterHoldsForTemplates(t *testing.T) {
+// A resource that is read by way of a template is known by the names of both.
+func TestTemplatesResolve(t *testing.T) {
 	t.Parallel()
 	box := newToolbox()
 	read := func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
@@ -130,20 +130,21 @@ func TestFilterHoldsForTemplates(t *testing.T) {
 	box.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "any", URITemplate: "{+uri}"}, read)
 	h, _ := library(t, stateful, box)
 	const secret, template = "mcp_resource__box__secret", "mcp_resource__box__any"
-	whole := all(t, h, "box").Bind(nil)
-	if res := whole.Call(t.Context(), template, `{"uri":"file:///secret"}`); res.Text != "read file:///secret" {
-		t.Errorf("without a filter: %+v", res)
-	}
-	b := h.Toolset(t.Context(), Query{Servers: []string{"box"}, Resources: true, Filter: without(secret)}).Bind(nil)
-	for uri, want := range map[string]string{
-		"file:///open": OutcomeOK, "file:///secret": OutcomeDenied, "FILE://localhost/a/%2E./secret": OutcomeDenied,
-	} {
-		arguments := `{"uri":"` + uri + `"}`
-		if res := b.Call(t.Context(), template, arguments); res.Outcome != want || res.IsError != (want != OutcomeOK) {
-			t.Errorf("%s: %+v", uri, res)
+	for _, filter := range []Filter{nil, without(secret)} {
+		b := h.Toolset(t.Context(), Query{Servers: []string{"box"}, Resources: true, Filter: filter}).Bind(nil)
+		for uri, want := range map[string]string{
+			"file:///other": template, "file:///secret": template + " " + secret, "FILE://localhost/a/%2E./secret": template + " " + secret,
+		} {
+			tool, _, err := b.Resolve(template, `{"uri":"`+uri+`"}`)
+			if got := strings.Join(tool.RuleNames, " "); err != nil || got != want || tool.URI != uri {
+				t.Errorf("%s resolves to %q of %q, %v", uri, got, tool.URI, err)
+			}
 		}
-		if _, _, err := b.Resolve(template, arguments); (err == nil) != (want == OutcomeOK) {
-			t.Errorf("%s resolves: %v", uri, err)
+		if res := b.Call(t.Context(), template, `{"uri":"file:///secret"}`); res.Text != "read file:///secret" {
+			t.Errorf("%+v", res)
+		}
+		if tool, _, err := b.Resolve("mcp_resource__box__open", `{}`); err != nil || tool.URI != "file:///open" || len(tool.RuleNames) != 1 {
+			t.Errorf("%+v, %v", tool, err)
 		}
 	}
 }

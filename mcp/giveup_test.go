@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 const (
@@ -143,4 +144,23 @@ func TestGivenUpCallsMayAskOverHTTP(t *testing.T) {
 	if len(alice.questions()) != 0 || len(bob.questions()) != 1 {
 		t.Errorf("asked %q and %q", alice.questions(), bob.questions())
 	}
+}
+
+// A server that heeds the cancellation never answers the call, so that one counts as
+// over after a while.
+func TestGivenUpCallsAreForgotten(t *testing.T) {
+	t.Parallel()
+	cfg, seen := lines(t, "box", map[string][]string{
+		"tools/call run":   {},
+		"tools/call other": {elicitSure},
+		` "srv-1"`:         {`{"jsonrpc":"2.0","id":other-ID,` + doneText},
+	})
+	cfg.Elicitation, cfg.ToolTimeout = true, time.Second
+	b := toolsOf(t, newTestHost(t, cfg), "box").Bind(nil)
+	giveUp(t, b, "box__run", "", func() bool { return has(seen(), "tools/call") })
+	bob := &answerer{answer: `{"action":"accept"}`}
+	eventually(t, "a question of the call that runs alone", func() bool {
+		b.Call(WithAsker(t.Context(), bob), "box__other", "")
+		return len(bob.questions()) > 0
+	})
 }

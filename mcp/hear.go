@@ -72,7 +72,7 @@ func (s *session) asked(m incoming) {
 	}
 	s.replies++
 	run := m.from
-	if run == nil && len(s.runs) == 1 && len(s.givenUp) == 0 {
+	if run == nil && len(s.runs) == 1 && !s.mayRunLocked() {
 		for _, only := range s.runs {
 			run = only
 		}

@@ -60,7 +60,7 @@ type session struct {
 	mu        sync.Mutex
 	closing   bool                          // no call may begin
 	runs      map[string]*running           // by progress token
-	givenUp   map[string]bool               // requests without an answer that may still run at the server, by raw id
+	givenUp   map[string]time.Time          // when requests without an answer that may still run at the server were given up, by raw id
 	questions map[string]context.CancelFunc // the server's open requests, by raw id
 	replies   int                           // answers to these that are made or on their way
 	// running counts calls. One that the SDK gave up still counts while it is on
@@ -117,7 +117,7 @@ func (s *session) leave(ctx context.Context, run *running, cp *capture) {
 	s.mu.Lock()
 	delete(s.runs, run.token)
 	if id := cp.unanswered(); id != "" {
-		s.givenUp[id] = true
+		s.givenUp[id] = time.Now()
 	}
 	cp.answer() // from here on, a late answer concerns givenUp alone
 	s.mu.Unlock()
@@ -134,6 +134,18 @@ func (s *session) leave(ctx context.Context, run *running, cp *capture) {
 		case <-timer.C:
 		}
 	})
+}
+
+// mayRunLocked reports whether a request that was given up may still run at the server.
+// One that was told of it never answers (2025-11-25, "Cancellation"), so after the time
+// that a request has without a sign of progress it counts as over. s.mu must be held.
+func (s *session) mayRunLocked() bool {
+	for id, since := range s.givenUp {
+		if time.Since(since) >= s.cfg.ToolTimeout {
+			delete(s.givenUp, id)
+		}
+	}
+	return len(s.givenUp) > 0
 }
 
 // refuse lets no further call, and no question of the server, begin.

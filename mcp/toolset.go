@@ -49,6 +49,7 @@ type Tool struct {
 	// own: its injected name, and that as it would be uncut and without others that
 	// want the same.
 	RuleNames []string        `json:"-"`
+	URI       string          `json:"-"` // of what a call reads, see [Binding.Resolve]
 	JSON      json.RawMessage `json:"-"` // the element of the request's tools
 }
 
@@ -58,9 +59,9 @@ type entry struct {
 	tool   *tool
 	as     *schema.Function // the tool as the provider takes it
 	origin origin
-	conn   *conn           // nil for the two of budget.go
-	place  int             // of its server in the query
-	barred map[string]bool // of a template: what it must not make, by [sameURI]
+	conn   *conn               // nil for the two of budget.go
+	place  int                 // of its server in the query
+	listed map[string][]string // of a template: the names for rules of its server's resources, by [sameURI]
 }
 
 // Toolset is what some servers offer now, under injected names. It is immutable,
@@ -150,8 +151,9 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 		e.Description = e.as.Description
 		e.name(name)
 	}
+	ts.showListed()
 	if q.Filter != nil { // after the names, so that those do not depend on it
-		ts.filter(q.Filter)
+		ts.entries = slices.DeleteFunc(ts.entries, func(e entry) bool { return !q.Filter.Keep(e.Tool) })
 	}
 	slices.SortFunc(ts.entries, func(a, b entry) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Name, b.Name))
@@ -164,23 +166,23 @@ func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalo
 	return ts
 }
 
-// filter leaves out what f does not keep. A resource that is left out cannot be read
-// by way of a template either.
-func (ts *Toolset) filter(f Filter) {
-	barred := map[string]map[string]bool{}
-	ts.entries = slices.DeleteFunc(ts.entries, func(e entry) bool {
-		keep := f.Keep(e.Tool)
-		if !keep && e.tool.kind == KindResource {
-			if barred[e.Server] == nil {
-				barred[e.Server] = map[string]bool{}
-			}
-			barred[e.Server][sameURI(e.tool.uri)] = true
+// showListed lets templates know the resources that they can read as well as the
+// functions that are there for those.
+func (ts *Toolset) showListed() {
+	listed := map[string]map[string][]string{} // by server
+	for _, e := range ts.entries {
+		if e.tool.kind != KindResource {
+			continue
 		}
-		return !keep
-	})
+		if listed[e.Server] == nil {
+			listed[e.Server] = map[string][]string{}
+		}
+		uri := sameURI(e.tool.uri)
+		listed[e.Server][uri] = append(listed[e.Server][uri], e.RuleNames...)
+	}
 	for i := range ts.entries {
 		if e := &ts.entries[i]; e.tool.kind == KindTemplate {
-			e.barred = barred[e.Server]
+			e.listed = listed[e.Server]
 		}
 	}
 }

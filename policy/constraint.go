@@ -21,6 +21,7 @@ import (
 //	server    the name of the server
 //	client    the name of the client profile
 //	identity  who sent the request, as the log has it
+//	uri       of the resource that the call reads, "" for any other call
 //
 // and the functions of the standard library and its strings extension, optional
 // values (args.?path.orValue("")), and cleanPath(string), which takes the "." and
@@ -49,6 +50,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable("server", cel.StringType),
 		cel.Variable("client", cel.StringType),
 		cel.Variable("identity", cel.StringType),
+		cel.Variable("uri", cel.StringType),
 		cel.CrossTypeNumericComparisons(true), // args.n < 5 for 4.5 too
 		cel.OptionalTypes(),
 		ext.Strings(),
@@ -134,7 +136,7 @@ func (p *Profile) against(t Tool, args []byte, identity string) (*constraint, st
 			if err != nil {
 				return c, fmt.Sprintf("constraints[%d] cannot be asked: the arguments name something twice, or are no proper text", i)
 			}
-			variables = map[string]any{"args": decoded, "tool": t.Original, "server": t.Server, "client": p.Client, "identity": identity}
+			variables = map[string]any{"args": decoded, "tool": t.Original, "server": t.Server, "client": p.Client, "identity": identity, "uri": t.URI}
 		}
 		if reason := c.against(variables); reason != "" {
 			return c, fmt.Sprintf("constraints[%d] %s", i, reason)

@@ -79,6 +79,23 @@ func (g *Guard) Declined(ctx context.Context, c Call, decision string) {
 	g.Audit.Write(ctx, record)
 }
 
+// Asked records that the user is asked about a call.
+func (g *Guard) Asked(ctx context.Context, c Call) {
+	record := g.record(ctx, c, time.Now())
+	record.Event, record.Outcome = EventQuestion, OutcomeAsked
+	g.Audit.Write(ctx, record)
+}
+
+// Refused records a call that is not made, for a reason of no rule's: outcome says why.
+func (g *Guard) Refused(ctx context.Context, c Call, outcome string) {
+	record := g.record(ctx, c, time.Now())
+	record.Outcome = outcome
+	if g.Observe != nil {
+		g.Observe(c, &Refusal{Outcome: outcome, Reason: outcome}, 0)
+	}
+	g.Audit.Write(ctx, record)
+}
+
 func (g *Guard) pass(ctx context.Context, c Call, run func()) *Refusal {
 	if c.Unfit || c.Tool.Server == "" {
 		run()
@@ -102,7 +119,7 @@ func (g *Guard) pass(ctx context.Context, c Call, run func()) *Refusal {
 // check is what the rules say of a call, whenever it is made.
 func (g *Guard) check(c Call) *Refusal {
 	if !g.Profile.Keep(c.Tool) { // such a tool is not offered at all
-		return &Refusal{Outcome: OutcomeDenied, Reason: "tools", Message: "The call was not made: this tool is not allowed here."}
+		return &Refusal{Outcome: OutcomeDenied, Reason: "tools", Message: "The call was not made: this tool, or what it would read, is not allowed here."}
 	}
 	broken, reason := g.Profile.against(c.Tool, canonical(c.Arguments), g.Identity)
 	if broken == nil {

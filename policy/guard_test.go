@@ -38,7 +38,7 @@ func TestGuard(t *testing.T) {
 		{Call{Name: "files__read", Tool: read, Arguments: json.RawMessage(`{}`)}, "", ""},
 		{Call{Name: "files__write", Tool: write, Arguments: json.RawMessage(`{"path":"/etc"}`)}, "denied", "The call was not made: not there."},
 		{Call{Name: "kb__find_1a2b3c4d", Tool: hashed, Arguments: json.RawMessage(`{}`)}, "denied", "The call was not made: a rule of the operator does not allow these arguments."},
-		{Call{Name: "web__search", Tool: search, Arguments: json.RawMessage(`{}`)}, "denied", "The call was not made: this tool is not allowed here."},
+		{Call{Name: "web__search", Tool: search, Arguments: json.RawMessage(`{}`)}, "denied", "The call was not made: this tool, or what it would read, is not allowed here."},
 		{Call{Name: "nobody", Arguments: json.RawMessage(`x`), Unfit: true}, "", ""},
 		{Call{Name: "files__write", Tool: write, Arguments: json.RawMessage(`{"path":`), Unfit: true}, "", ""},
 		{Call{Name: "mcp_search_tools", Tool: Tool{Names: []string{"mcp_search_tools"}}, Arguments: json.RawMessage(`{}`)}, "", ""},

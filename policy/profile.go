@@ -28,6 +28,7 @@ type Tool struct {
 	Server   string // as configured
 	Original string // the server's own name
 	ReadOnly bool   // it changes nothing, as far as that is believed
+	URI      string // of the resource that the call reads; "" for none
 }
 
 // Settings are the rules of one client profile. Globs are those of path.Match,

@@ -10,8 +10,15 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
-// EventCall is a call that a model asked for.
-const EventCall = "mcp_call"
+// What records are of.
+const (
+	EventCall     = "mcp_call"     // a call that a model asked for
+	EventQuestion = "mcp_question" // the user is asked whether such a call may run
+)
+
+// OutcomeAsked is that of a question: who answers it decides what becomes of the call,
+// and of one that nobody answers there is no other record.
+const OutcomeAsked = "asked"
 
 // Record is one line of the audit log: who called what, on whose behalf, and what
 // came of it. It has nothing of any result.

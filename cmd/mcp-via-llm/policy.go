@@ -91,7 +91,7 @@ func (f filter) Keep(t mcp.Tool) bool { return f.Profile.Keep(ruled(t)) }
 
 // ruled is a tool as rules see it. To read a resource or a prompt changes nothing.
 func ruled(t mcp.Tool) policy.Tool {
-	return policy.Tool{Names: t.RuleNames, Server: t.Server, Original: t.Original, ReadOnly: t.ReadOnly || t.Kind != mcp.KindTool}
+	return policy.Tool{Names: t.RuleNames, Server: t.Server, Original: t.Original, ReadOnly: t.ReadOnly || t.Kind != mcp.KindTool, URI: t.URI}
 }
 
 // ruledCall is a call as rules see it: what it comes to, whatever function stands
@@ -107,6 +107,16 @@ func (t *toolset) ruledCall(name, arguments string) policy.Call {
 // Declined records a call that waited for the user and does not run.
 func (t *toolset) Declined(ctx context.Context, name, arguments, why string) {
 	t.guard.Declined(ctx, t.ruledCall(name, arguments), why)
+}
+
+// Asked records that the user is asked about a call.
+func (t *toolset) Asked(ctx context.Context, name, arguments string) {
+	t.guard.Asked(ctx, t.ruledCall(name, arguments))
+}
+
+// Refused records a call that the loop does not make.
+func (t *toolset) Refused(ctx context.Context, name, arguments, outcome string) {
+	t.guard.Refused(ctx, t.ruledCall(name, arguments), outcome)
 }
 
 // Approval says whether the operator wants the user asked before this call runs.

@@ -211,3 +211,63 @@ func sha256Of(canonical string) string {
 	sum := sha256.Sum256([]byte(canonical))
 	return hex.EncodeToString(sum[:])
 }
+
+// A listed resource stays under its rules when it is read by way of a template, and an
+// allowed template may read what is not listed as allowed.
+func TestRulesOfResources(t *testing.T) {
+	const template, notes = `mcp_resource__calc__row`, `mcp_resource__calc__notes`
+	var calls []string
+	base := caller(t, func() []string { return calls })
+	path := writeConfig(t, "")
+	with := func(rules string) {
+		put(t, path, strings.Replace(policyConfig(base, "", "clients: {default: {resources: true, prompts: false, "+rules+"}}\n"), asServer+": '1'", asServer+": library", 1))
+	}
+	with("tools: {deny: [" + notes + "]}")
+	s := start(t, path)
+	reads := []string{template + ` {"id":"notes"}`, template + ` {"id":"other"}`, notes + ` {}`}
+	for i, tt := range []struct {
+		rules string
+		want  []string // beginnings
+	}{
+		{"tools: {deny: [" + notes + "]}", []string{"The call was not made: this tool, or what it would read,", "text", "There is no function"}},
+		{"tools: {allow: [" + template + "]}", []string{"text", "text", "There is no function"}},
+		{"constraints: [{tool: " + notes + ", rule: identity == '', message: nobody.}]", []string{"The call was not made: nobody.", "text", "The call was not made: nobody."}},
+		{"constraints: [{tool: 'mcp_resource__*', rule: uri != 'box://notes', message: no notes.}]", []string{"The call was not made: no notes.", "text", "The call was not made: no notes."}},
+	} {
+		calls = reads
+		if i > 0 {
+			with(tt.rules)
+		}
+		eventually(t, tt.rules, func() bool {
+			got := answered(t, s)
+			for n, want := range tt.want {
+				if len(got) != len(reads) || !strings.HasPrefix(got[n], want) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	with("approve: [" + notes + "]")
+	for _, read := range []string{reads[0], reads[2]} {
+		calls = []string{read}
+		eventually(t, "a question before "+read, func() bool { return strings.Contains(strings.Join(answered(t, s), "\n"), "**yes**") })
+	}
+}
+
+// The audit log has calls whose arguments cannot be read, and questions, also those
+// that nobody answers.
+func TestAuditOfWhatIsNotMade(t *testing.T) {
+	calls := []string{`calc__add {"a":5,`, `calc__wait {"file":"/"}`}
+	base := caller(t, func() []string { return calls })
+	audit := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := start(t, writeConfig(t, policyConfig(base, "", "clients: {default: {approve: [calc__wait]}}\naudit: {file: '"+audit+"', arguments: full}\n")))
+	answered(t, s)
+	var got []string
+	for _, line := range auditOf(t, audit, 2) {
+		got = append(got, strings.Join([]string{line.Get("event").String(), line.Get("name").String(), line.Get("outcome").String(), line.Get("arguments").Raw}, " "))
+	}
+	if want := []string{`mcp_call calc__add invalid_arguments "{\"a\":5,"`, `mcp_question calc__wait asked {"file":"/"}`}; !slices.Equal(got, want) {
+		t.Errorf("audited %q", got)
+	}
+}
