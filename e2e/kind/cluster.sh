@@ -8,8 +8,8 @@
 #   down      removes it
 #
 # 1. KUBECONFIG is set: that cluster, which should be one for tests alone: it gets custom resource definitions and Envoy
-#    Gateway, and its nodes' addresses must be reachable from here (or INSIDE says how). LOAD says how it gets an archive, such as "k3s ctr images import"; default: kind's way,
-#    with the cluster's name from KIND_CLUSTER.
+#    Gateway, and its nodes' addresses must be reachable from here (or INSIDE says how). LOAD says how it gets an archive,
+#    such as "k3s ctr images import"; default: kind's way, with the cluster's name from KIND_CLUSTER.
 # 2. A Docker daemon answers: `kind create cluster`.
 # 3. KIND_SCRIPTS names a folder with scripts that make a kind cluster where images cannot be pulled (build.sh,
 #    node-image.sh, dockerd.sh, up.sh, down.sh, each with a working folder).

@@ -25,7 +25,7 @@ source .tools/kind/usage.sh
 
 for archive in .tools/kind/images/*.tar; do
 	echo "loading $(basename "$archive")"
-	$INSIDE timeout 300 $LOAD "$archive" >/dev/null
+	$INSIDE timeout 600 $LOAD "$archive" >/dev/null
 done
 source e2e/versions.env
 export ENVOY_VERSION ENVOY_OLDER
