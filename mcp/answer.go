@@ -137,10 +137,16 @@ func (w *wire) hear(msg gjson.Result, ex exchange) bool {
 
 // answerTo is the answer to a request that nobody captures.
 func (w *wire) answerTo(ex exchange, msg gjson.Result) []byte {
-	if fault(msg) == nil && (ex.method == methodInitialize || ex.method == methodDiscover) {
-		result, odd := hello([]byte(msg.Get("result").Raw))
-		w.to.odd(odd)
-		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, ex.id, result)
+	if introduces(ex.method) {
+		refusal := fault(msg)
+		var result []byte
+		var odd []string
+		if refusal == nil {
+			result, odd = hello([]byte(msg.Get("result").Raw))
+		}
+		if w.to.introduced(ex.method, odd, refusal); refusal == nil {
+			return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, ex.id, result)
+		}
 	}
 	return answerAs(ex.id, msg)
 }
@@ -193,7 +199,7 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	case rpc != nil && ex.cp != nil:
 		body = ex.cp.take(gjson.ParseBytes(body))
 	case rpc != nil && ex.id != "":
-		body = answerAs(ex.id, gjson.ParseBytes(body))
+		body = w.answerTo(ex, gjson.ParseBytes(body))
 	case rpc != nil, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
 	case ex.id != "":
 		body = rpcError(ex.id, http.StatusText(code))

@@ -26,9 +26,9 @@ type captureConn struct {
 // listener is told what a server sends. A session is one.
 type listener interface {
 	hear(incoming) bool
-	answered(id string) // the answer to that request came, after captures took it
-	forgotten()         // the server does not know the session any more
-	odd(names []string) // members of its answer to initialize that have a wrong type
+	answered(id string)                                             // the answer to that request came, after captures took it
+	forgotten()                                                     // the server does not know the session any more
+	introduced(method string, odd []string, refusal *jsonrpc.Error) // how it answered initialize or server/discover, see hello
 }
 
 func (c *captureConn) Write(ctx context.Context, msg jsonrpc.Message) error {
@@ -110,10 +110,13 @@ func (c *captureConn) settle(m *jsonrpc.Response) bool {
 		}
 	}
 	id := rawID(m.ID)
-	if method := c.asked[id]; m.Error == nil && (method == methodInitialize || method == methodDiscover) {
+	if method := c.asked[id]; introduces(method) {
 		var odd []string
-		m.Result, odd = hello(m.Result)
-		c.to.odd(odd)
+		var refusal *jsonrpc.Error
+		if !errors.As(m.Error, &refusal) {
+			m.Result, odd = hello(m.Result)
+		}
+		c.to.introduced(method, odd, refusal)
 	}
 	delete(c.asked, id)
 	return true

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -148,20 +147,30 @@ func (p *child) kill() {
 // wait returns when no process of the group and no goroutine of p is left.
 func (p *child) wait() { p.group.Wait() }
 
-// logLines writes what a server says on stderr to the log.
+// logLines writes what a server says on stderr to the log: of a long line the
+// beginning, and of too many some. It reads everything, so that the server never waits.
 func logLines(r *os.File, log *slog.Logger) {
 	defer r.Close()
+	room := newThrottle(stderrRate, stderrBurst, func(left int) {
+		log.Warn("the server writes too much on stderr; lines were left out", "lines", left)
+	})
+	defer room.end()
 	lines := bufio.NewReaderSize(r, maxLogLine)
-	for {
-		line, _, err := lines.ReadLine() // a longer line comes in pieces
+	for within := false; ; {
+		line, more, err := lines.ReadLine()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				log.Debug("reading stderr", "error", err)
 			}
 			return
 		}
-		if len(line) > 0 {
-			log.Log(context.Background(), slog.LevelInfo, string(line), "stream", "stderr")
+		if !within && len(line) > 0 && room.allow(1+len(line)>>10) {
+			attrs := []any{"stream", "stderr"}
+			if more {
+				attrs = append(attrs, "cut", true)
+			}
+			log.Info(string(line), attrs...)
 		}
+		within = more
 	}
 }

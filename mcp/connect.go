@@ -11,7 +11,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/time/rate"
 
 	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
 )
@@ -66,7 +65,7 @@ func (c *conn) open(known *catalog) (*session, *catalog, error) {
 
 // reach makes a session in the way that worked last, or finds one that works.
 func (c *conn) reach() (*session, error) {
-	s, err := c.dial(c.way)
+	s, err := c.agree(c.way)
 	if err == nil {
 		if t, ok := s.tr.(*stdioTransport); ok && t.silent() {
 			c.way.version = legacyVersion // do not wait for the silence again
@@ -80,16 +79,13 @@ func (c *conn) reach() (*session, error) {
 	if c.way != oldSSE && mayNotKnowDiscover(err) && c.ctx.Err() == nil {
 		// Some servers end, or break the session, when the first message is not
 		// initialize. 2025-11-25, "Lifecycle": initialization MUST be first.
-		pinned := way{version: legacyVersion}
-		if s, again := c.dial(pinned); again == nil {
-			c.way = pinned
+		if s, again := c.agree(way{version: legacyVersion}); again == nil {
 			return s, nil
 		}
 	}
 	if c.mayBeOlder(err) {
-		s, again := c.dial(oldSSE)
+		s, again := c.agree(oldSSE)
 		if again == nil {
-			c.way = oldSSE
 			return s, nil
 		}
 		var status *statusError
@@ -98,6 +94,23 @@ func (c *conn) reach() (*session, error) {
 		}
 	}
 	return nil, err
+}
+
+// agree makes a session in a way, which is then the one to go on with. A server that
+// refuses the revision and names others gets the newest of these that is known
+// (2025-11-25, "Lifecycle: Error Handling").
+func (c *conn) agree(by way) (*session, error) {
+	s, err := c.dial(by)
+	var refused *errVersion
+	if err != nil && errors.As(err, &refused) && c.ctx.Err() == nil {
+		if by.version = refused.other(by.version); by.version != "" {
+			s, err = c.dial(by)
+		}
+	}
+	if err == nil {
+		c.way = by
+	}
+	return s, err
 }
 
 // mayBeOlder reports whether a server that refused initialize may be one of
@@ -122,7 +135,7 @@ func (c *conn) attempt() (context.Context, context.CancelFunc) {
 func (c *conn) newSession() *session {
 	s := &session{
 		cfg: c.cfg, log: c.log, complain: c.complain, group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(),
-		logs: serverLog{limit: rate.NewLimiter(logRate, logBurst)},
+		logs: newServerLog(c.log),
 		runs: map[string]*running{}, givenUp: map[string]time.Time{}, questions: map[string]context.CancelFunc{},
 		dead: make(chan struct{}), pages: map[string]page{},
 	}
@@ -172,11 +185,11 @@ func (c *conn) dial(by way) (*session, error) {
 		_ = cs.Close()
 	}
 	if err != nil {
-		err = plainError(ctx, s.tr, err)
+		err = withVersions(plainError(ctx, s.tr, err), s.refusal.Load())
 		end(err)
 		s.refuse()
 		s.tr.abort()
-		c.host.group.Go(s.tr.wait)
+		c.host.group.Go(func() { s.tr.wait(); s.logs.end() })
 		return nil, err
 	}
 	s.cs = cs

@@ -7,6 +7,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// introduces says whether a server introduces itself in its answer.
+func introduces(method string) bool { return method == methodInitialize || method == methodDiscover }
+
 // hello gives the result of initialize or server/discover in the types that MCP has,
 // and names what in it was of another, or the whole as it is if it is no object. The
 // SDK takes no result with a single member of a wrong type, not even one that nobody

@@ -4,20 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
-	"golang.org/x/time/rate"
 
 	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
-)
-
-const (
-	// What one session may write to the log: so many lines a second in the long
-	// run, and so many at once.
-	logRate  = 5
-	logBurst = 50
 )
 
 // levels are the severities of RFC 5424 that MCP has (2025-11-25, "Logging"), from
@@ -35,13 +26,6 @@ func wanted(log *slog.Logger) sdk.LoggingLevel {
 		}
 	}
 	return "error"
-}
-
-// serverLog writes what a server has to say (notifications/message) to our log.
-type serverLog struct {
-	mu      sync.Mutex
-	limit   *rate.Limiter
-	dropped int
 }
 
 // says writes one message. Only its text is logged: structured data is where
@@ -64,18 +48,8 @@ func (s *session) says(params gjson.Result) {
 	if data.Type == gjson.String {
 		text = excerpt.Head(strings.ToValidUTF8(data.String(), "\uFFFD"), maxLogLine)
 	}
-	l := &s.logs
-	l.mu.Lock()
-	if !l.limit.Allow() {
-		l.dropped++
-		l.mu.Unlock()
+	if !s.logs.allow(1) {
 		return
-	}
-	dropped := l.dropped
-	l.dropped = 0
-	l.mu.Unlock()
-	if dropped > 0 {
-		s.log.Warn("the server logs too much; messages were left out", "messages", dropped)
 	}
 	s.log.Log(context.Background(), level, text, "stream", "log", "logger", excerpt.Head(params.Get("logger").String(), 100))
 }
@@ -96,5 +70,12 @@ func (s *session) wantLogs() {
 		if err := s.cs.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: s.logLevel}); err != nil {
 			s.log.Debug("the server takes no log level", "error", plainError(ctx, s.tr, err))
 		}
+	})
+}
+
+// newServerLog bounds what a server has to say (notifications/message).
+func newServerLog(log *slog.Logger) *throttle {
+	return newThrottle(logRate, logBurst, func(left int) {
+		log.Warn("the server logs too much; messages were left out", "messages", left)
 	})
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/time/rate"
 )
 
 // logged gives the lines of a JSON log that came from servers.
@@ -31,10 +31,8 @@ func logged(t *testing.T, b *buffer, stream string) (all []gjson.Result) {
 // structured data, where servers put arguments.
 func TestServerLog(t *testing.T) {
 	var out buffer
-	s := &session{
-		log:  slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		logs: serverLog{limit: rate.NewLimiter(logRate, logBurst)},
-	}
+	log := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := &session{log: log, logs: newServerLog(log)}
 	rows := []struct{ params, level, text string }{
 		{`{"level":"debug","data":"d"}`, "DEBUG", "d"},
 		{`{"level":"info","data":"i"}`, "INFO", "i"},
@@ -75,24 +73,65 @@ func TestServerLog(t *testing.T) {
 	}
 }
 
-// A server that logs without end does not fill the log.
+// A server that logs without end does not fill the log, which says how much is missing.
 func TestServerLogFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out buffer
-		s := &session{log: slog.New(slog.NewJSONHandler(&out, nil)), logs: serverLog{limit: rate.NewLimiter(logRate, logBurst)}}
-		for range 10_000 {
-			s.says(gjson.Parse(`{"level":"error","data":"again"}`))
+		log := slog.New(slog.NewJSONHandler(&out, nil))
+		s := &session{log: log, logs: newServerLog(log)}
+		flood := func(lines int) {
+			for range lines {
+				s.says(gjson.Parse(`{"level":"error","data":"again"}`))
+			}
 		}
-		time.Sleep(time.Second)
-		s.says(gjson.Parse(`{"level":"error","data":"last"}`))
-		got := logged(t, &out, "log")
-		if len(got) != logBurst+1 {
+		flood(10_000)
+		time.Sleep(tellAfter + time.Millisecond)
+		if got := logged(t, &out, "log"); len(got) != logBurst {
 			t.Errorf("%d lines", len(got))
 		}
 		if !strings.Contains(out.String(), fmt.Sprint(`"messages":`, 10_000-logBurst)) {
 			t.Error("what was left out is not counted")
 		}
+		flood(1000)
+		s.logs.end()
+		if !strings.Contains(out.String(), fmt.Sprint(`"messages":`, 1000-logRate)) {
+			t.Error("what was left out at the end is not counted")
+		}
+		flood(1000)
+		time.Sleep(time.Minute)
+		if n := strings.Count(out.String(), `"messages"`); n != 2 {
+			t.Errorf("told %d times", n)
+		}
 	})
+}
+
+// Neither does what it writes on stderr, and it never waits for the log.
+func TestStderrFlood(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { logLines(r, slog.New(slog.NewJSONHandler(&out, nil))); close(done) }()
+	fmt.Fprintf(w, "%s\n\nshort\n", strings.Repeat("x", 5<<20))
+	for range 20_000 {
+		fmt.Fprintln(w, strings.Repeat("y", 1000))
+	}
+	w.Close()
+	await(t, "the end", done)
+	got := logged(t, &out, "stderr")
+	if n := len(got[0].Get("msg").String()); n != maxLogLine || !got[0].Get("cut").Bool() || got[1].Get("msg").String() != "short" || got[1].Get("cut").Exists() {
+		t.Errorf("%d bytes, %s", n, got[1].Raw)
+	}
+	left := int64(0)
+	for line := range strings.Lines(out.String()) {
+		left += gjson.Get(line, "lines").Int()
+	}
+	if len(got) >= 10_000 || int(left)+len(got) != 20_002 {
+		t.Errorf("%d lines in the log, %d left out", len(got), left)
+	}
 }
 
 // A server that offers to log is asked for what the log shows: by a request where

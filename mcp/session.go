@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
@@ -53,8 +54,9 @@ type session struct {
 	calls  context.Context // ends the running calls
 	cut    context.CancelFunc
 
-	logLevel sdk.LoggingLevel // least level of log messages wanted, "" if the server has none
-	logs     serverLog
+	refusal  atomic.Pointer[jsonrpc.Error]         // of initialize, if it was refused
+	logLevel sdk.LoggingLevel                      // least level of log messages wanted, "" if the server has none
+	logs     *throttle                             // of what the server has to say
 	complain func(about, text string, args ...any) // see conn.complain
 
 	mu        sync.Mutex
@@ -92,10 +94,13 @@ func (s *session) kill(cause error) {
 // forgotten ends a session that the server does not know any more.
 func (s *session) forgotten() { s.kill(errSessionLost) }
 
-// odd logs what is odd in how a server introduces itself.
-func (s *session) odd(names []string) {
-	if len(names) > 0 {
-		s.complain("introduction", "the server introduces itself with values of wrong types; going on without them", "members", excerpt.Head(strings.Join(names, ", "), maxErrorText))
+// introduced notes how a server answered to initialize or server/discover.
+func (s *session) introduced(method string, odd []string, refusal *jsonrpc.Error) {
+	if method == methodInitialize && refusal != nil {
+		s.refusal.Store(refusal)
+	}
+	if len(odd) > 0 {
+		s.complain("introduction", "the server introduces itself with values of wrong types; going on without them", "members", excerpt.Head(strings.Join(odd, ", "), maxErrorText))
 	}
 }
 
@@ -181,6 +186,7 @@ func (s *session) close(grace time.Duration) {
 	s.tr.abort()
 	<-closed
 	s.tr.wait()
+	s.logs.end()
 }
 
 // ping asks the server for a sign of life, past the SDK's caches.
