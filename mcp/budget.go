@@ -52,8 +52,8 @@ func (e *entry) builtIn(name string) bool { return e.conn == nil && e.tool.name 
 
 // limit leaves out what is over the room. Resources and prompts go first, for a
 // model can do without them; then tools, of the servers that come last in the query
-// first. Two places are for the functions that reach what is left out, where there
-// are two.
+// first. Two places are for the functions that reach what is left out. Where there is
+// only one, it is for a tool: either of the two is of no use without the other.
 func (b *Binding) limit(room int) {
 	order := slices.Clone(b.entries)
 	slices.SortStableFunc(order, func(x, y entry) int {
@@ -78,12 +78,30 @@ func (b *Binding) limit(room int) {
 			through = append(through, e)
 		}
 	}
-	b.omitted = b.over(order, room)
+	if b.omitted = b.over(order, room); len(through) == 0 && len(b.omitted) > 0 {
+		b.tight(room)
+	}
 	gone := make(map[*tool]bool, len(b.omitted))
 	for _, e := range b.omitted {
 		gone[e.tool] = true
 	}
 	b.entries = append(slices.DeleteFunc(b.entries, func(e entry) bool { return gone[e.tool] }), through...)
+}
+
+// tight says in the log, once for the same servers, that what is left out cannot be
+// reached.
+func (b *Binding) tight(room int) {
+	var servers []string
+	for _, e := range b.omitted {
+		if !slices.Contains(servers, e.Server) {
+			servers = append(servers, e.Server)
+		}
+	}
+	slices.Sort(servers)
+	if _, before := b.set.host.tight.LoadOrStore(fmt.Sprint(servers, b.set.maxTools, room), true); !before {
+		b.set.host.opts.Log.Warn("a request leaves no room under max_tools for "+searchName+" and "+callName+"; what is left out cannot be reached",
+			"max_tools", b.set.maxTools, "room", room, "left_out", len(b.omitted), "servers", strings.Join(servers[:min(len(servers), maxNamedServers)], ", "))
+	}
 }
 
 // over gives what of the functions in this order there is no room for. One that is

@@ -214,3 +214,22 @@ func TestBudgetIsKept(t *testing.T) {
 		}
 	})
 }
+
+// Where there is no room for the functions that reach the rest, the log says so, once.
+func TestNoRoomToSearch(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	var log buffer
+	h := startHost(t, Options{Servers: []Server{config("box", stateful, box.serve(t, stateful))}, Log: logTo(&log)})
+	ts := limited(t, h, 3, "box")
+	for _, row := range []struct{ taken, want, told int }{{0, 3, 0}, {1, 2, 0}, {2, 1, 1}, {2, 1, 1}, {3, 0, 2}, {4, 0, 2}} {
+		var taken []string
+		for i := range row.taken {
+			taken = append(taken, fmt.Sprint("own", i))
+		}
+		b := ts.Bind(taken)
+		if n := strings.Count(log.String(), "cannot be reached"); len(b.List()) != row.want || b.Has(searchName) != (row.want > 1) || n != row.told {
+			t.Errorf("%d of the client's: %q, told %d times", row.taken, injected(b), n)
+		}
+	}
+}

@@ -80,6 +80,8 @@ type collector struct {
 	items []*tool
 	names []string // of all tools, also of those that are not allowed
 	bytes int
+
+	nameless int // entries
 }
 
 // add takes the usable items of a page. What did not change since it was last
@@ -92,7 +94,10 @@ func (c *collector) add(p page) {
 			c.names = append(c.names, id)
 		}
 		switch {
-		case id == "" || p.valid != nil && !p.valid[id]:
+		case id == "":
+			c.nameless++
+			continue
+		case p.valid != nil && !p.valid[id]:
 			continue // the SDK has logged why
 		case c.seen[id]:
 			c.log.Warn("listed twice; using the first", "item", excerpt.Head(id, maxErrorText))

@@ -126,6 +126,7 @@ type Host struct {
 	stop    context.CancelFunc
 	group   sync.WaitGroup // supervisors and what they leave running
 	sets    toolsetCache
+	tight   sync.Map // what Binding.tight has complained of
 
 	mu      sync.RWMutex
 	closed  bool

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -57,10 +58,17 @@ type page struct {
 	cached bool            // it is an answer to an earlier request
 }
 
-// walk reads all pages of a list. It returns what is in them, how long the server
-// says that it stays so (0: it does not say), and whether the server was asked. If
-// time runs out, what came counts, and what is known beside.
-func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past bool) (items []*tool, ttl time.Duration, asked bool, err error) {
+// walked is a list as it was read.
+type walked struct {
+	items []*tool
+	ttl   time.Duration // how long the server says that it stays so; 0: it does not say
+	asked bool          // the server was asked
+	cut   error         // why a part could not be read, if so
+}
+
+// walk reads all pages of a list. If time runs out, or the server fails at a later
+// page, what came counts, and what is known beside.
+func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past bool) (out walked, err error) {
 	of := listings[l]
 	log := c.log.With("list", of.method)
 	into := collector{of: of, cfg: c.cfg, log: log, known: map[string]*tool{}, seen: map[string]bool{}}
@@ -70,20 +78,24 @@ func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past
 	cursors := map[string]bool{}
 	for cursor, pages := "", 1; ; pages++ {
 		p, err := s.page(ctx, of, cursor, past)
-		if err != nil && ctx.Err() != nil && len(into.items) > 0 {
-			log.Warn("there is no time for the rest of the list; using what came", "pages", pages-1, "items", len(into.items))
+		if err != nil && len(into.items) > 0 && (ctx.Err() != nil || ofOnePage(err)) {
+			if ctx.Err() == nil {
+				out.cut = fmt.Errorf("page %d: %w", pages, err)
+			} else {
+				log.Warn("there is no time for the rest of the list; using what came", "pages", pages-1, "items", len(into.items))
+			}
 			into.keep(known)
 			break
 		}
 		if err != nil {
-			return nil, 0, asked, err
+			return walked{asked: out.asked}, err
 		}
-		asked = asked || !p.cached
+		out.asked = out.asked || !p.cached
 		into.add(p)
 		if ms := p.result.Get("ttlMs").Float(); ms > 0 {
 			d := max(refreshMin, time.Duration(min(ms, float64(refreshMax/time.Millisecond)))*time.Millisecond)
-			if ttl == 0 || d < ttl {
-				ttl = d
+			if out.ttl == 0 || d < out.ttl {
+				out.ttl = d
 			}
 		}
 		cursors[cursor] = true
@@ -99,11 +111,20 @@ func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past
 			break
 		}
 	}
+	if into.nameless > 0 {
+		c.complain("names of "+of.method, "the list has entries without a name, which are left out", "list", of.method, "entries", into.nameless)
+	}
 	if len(into.items) > maxTools {
 		log.Warn("the list is too long; using the beginning", "items", len(into.items), "limit", maxTools)
 		into.items = into.items[:maxTools]
 	}
-	return into.items, ttl, asked, nil
+	out.items = into.items
+	return out, nil
+}
+
+// ofOnePage reports whether an error concerns no more than the page that was asked for.
+func ofOnePage(err error) bool {
+	return isRPC(err) && !namesSession(err.Error()) || maybeAlive(err) || errors.Is(err, errNotMCP)
 }
 
 // page reads one page.

@@ -17,22 +17,30 @@ import (
 // maxInstructions bounds how many prompts of a server become instructions.
 const maxInstructions = 64
 
+// complaintTools is what there is to complain of in tools/list, see conn.complain.
+const complaintTools = "tools/list"
+
 // listTools reads the tools. The catalog that is known is returned if nothing in it
 // differs. past says that a change was announced. If every page came from the SDK's
 // cache, the server is asked for a sign of life.
 func (c *conn) listTools(ctx context.Context, s *session, known *catalog, past bool) (*catalog, error) {
-	items, ttl, asked, err := s.walk(ctx, listTools, c, known.items(listTools), past)
-	if err == nil && !asked {
+	got, err := s.walk(ctx, listTools, c, known.items(listTools), past)
+	if err == nil && !got.asked {
 		err = s.ping(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.toolsTTL = refreshInterval
-	if ttl > 0 {
-		s.toolsTTL = min(ttl, refreshInterval)
+	if got.ttl > 0 {
+		s.toolsTTL = min(got.ttl, refreshInterval)
 	}
-	return known.with(listTools, items), nil
+	if s.toolsCut = got.cut != nil; s.toolsCut {
+		c.complain(complaintTools, "the tools could not all be listed; using what came and what was known before", "error", plainError(ctx, s.tr, got.cut))
+	} else {
+		c.said.Delete(complaintTools)
+	}
+	return known.with(listTools, got.items), nil
 }
 
 // listed is what came of listing anything else. What could not be listed is in the
@@ -49,8 +57,9 @@ type listed struct {
 // prompts may have changed too.
 func (c *conn) listOther(ctx context.Context, s *session, l list, known []*tool, afresh bool) listed {
 	out := listed{list: l, announced: afresh}
-	if out.items, out.ttl, out.err = c.listOne(ctx, s, l, known); out.err != nil {
-		out.items = known
+	got, err := c.listOne(ctx, s, l, known)
+	if out.items, out.ttl, out.err = got.items, got.ttl, got.cut; err != nil {
+		out.items, out.err = known, err
 	}
 	if l == listPrompts {
 		var err error
@@ -60,21 +69,24 @@ func (c *conn) listOther(ctx context.Context, s *session, l list, known []*tool,
 	return out
 }
 
-func (c *conn) listOne(ctx context.Context, s *session, l list, known []*tool) ([]*tool, time.Duration, error) {
+func (c *conn) listOne(ctx context.Context, s *session, l list, known []*tool) (walked, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errConnectTimeout)
 	defer cancel()
-	items, ttl, _, err := s.walk(ctx, l, c, known, true)
+	got, err := s.walk(ctx, l, c, known, true)
 	var rpc *jsonrpc.Error
 	if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound {
-		return nil, 0, nil // many servers have resources and no templates
+		return walked{}, nil // many servers have resources and no templates
 	}
 	if err != nil {
 		if !isRPC(err) && !errors.Is(context.Cause(ctx), context.Canceled) {
 			c.doubt(s)
 		}
-		return nil, 0, fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, err))
+		return walked{}, fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, err))
 	}
-	return items, ttl, nil
+	if got.cut != nil {
+		got.cut = fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, got.cut))
+	}
+	return got, nil
 }
 
 // instruct gives the prompts without arguments their texts. One whose text is known

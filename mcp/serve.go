@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -92,6 +93,8 @@ type freshness struct {
 	quiet     time.Duration // least pause before the next that a notification asks for
 	changes   int           // that were announced since a refresh for another reason
 	complaint string        // what is in the log about it
+	failed    int           // refreshes in a row that brought not everything
+	past      bool          // one of these was announced
 }
 
 func (k *keeper) begin() {
@@ -102,7 +105,7 @@ func (k *keeper) begin() {
 	for l := range k.lists {
 		k.lists[l].quiet, k.lists[l].refreshed = quietFirst, time.Now()
 	}
-	k.lists[listTools].due = time.Now().Add(k.session.toolsTTL)
+	k.lists[listTools].next(k.session.toolsTTL, k.session.toolsCut, false)
 	for l := listTools + 1; l < listCount; l++ {
 		if k.session.offers(l) {
 			k.first++
@@ -141,7 +144,7 @@ func (k *keeper) refreshDue() {
 		if f.running || f.due.IsZero() || time.Now().Before(f.due) {
 			continue
 		}
-		announced := f.announced
+		announced := f.announced || f.past
 		f.announced = false
 		if l == listTools {
 			k.refreshTools(announced)
@@ -169,7 +172,7 @@ func (k *keeper) refreshTools(announced bool) {
 		s.forgotten()
 	case isRPC(err):
 		k.doubts = 0
-		c.log.Warn("tools/list failed; keeping the tools known before", "error", plainError(ctx, s.tr, err))
+		c.complain(complaintTools, "tools/list failed; keeping the tools known before", "error", plainError(ctx, s.tr, err))
 	case errors.Is(context.Cause(ctx), errConnectTimeout) && c.running.Load() > 0:
 		// A server that does one thing at a time is busy with a call.
 	default:
@@ -181,7 +184,7 @@ func (k *keeper) refreshTools(announced bool) {
 	if k.doubts > 0 {
 		f.due = f.refreshed.Add(recheck)
 	} else if !f.announced { // else this was for another reason
-		f.due = f.refreshed.Add(s.toolsTTL)
+		f.next(s.toolsTTL, isRPC(err) || err != nil && announced || err == nil && s.toolsCut, announced)
 	}
 }
 
@@ -207,14 +210,24 @@ func (k *keeper) take(l listed) {
 		k.conn.log.Warn("mcp "+l.list.String()+" could not all be listed or fetched; the rest is in use", "error", complaint)
 	}
 	f.complaint = complaint
-	switch {
-	case f.announced: // meanwhile
+	if f.announced { // meanwhile
 		f.due = f.refreshed.Add(max(debounce, f.quiet))
-	case l.err == nil && l.ttl > 0:
-		f.due = f.refreshed.Add(l.ttl)
-	default:
-		f.due = f.refreshed.Add(refreshInterval)
+		return
 	}
+	f.next(cmp.Or(l.ttl, refreshInterval), l.err != nil, l.announced)
+}
+
+// next decides when to list again: when the list may be old, and after a failure soon,
+// then ever later.
+func (f *freshness) next(ttl time.Duration, failed, announced bool) {
+	if !failed {
+		f.failed, f.past = 0, false
+		f.due = f.refreshed.Add(ttl)
+		return
+	}
+	f.past = (f.past || announced) && f.failed < 5 // it may never succeed
+	f.due = f.refreshed.Add(min(recheck<<min(f.failed, 10), refreshInterval))
+	f.failed++
 }
 
 // replace publishes a catalog with another list, if it differs.

@@ -74,6 +74,7 @@ type session struct {
 	pages map[string]page
 	// toolsTTL is how long the tools may count as fresh.
 	toolsTTL time.Duration
+	toolsCut bool // a part of them could not be listed
 
 	dead  chan struct{}
 	once  sync.Once
