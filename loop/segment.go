@@ -31,7 +31,9 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	t.asked = true
 
 	ctx, span := t.startSegment(ctx)
-	t.segmentSpan = at(ctx)
+	if span.IsRecording() {
+		t.segmentSpan = at(ctx)
+	}
 	reply, err := t.exchange(ctx, body, &report, first)
 	report.Duration, report.Chunk, report.Running = time.Since(t.sent), t.lag, false
 	if reply != nil {

@@ -70,7 +70,7 @@ var queries = map[string]string{
 	`gen_ai_client_token_usage_sum{gen_ai_token_type="input",gen_ai_provider_name="openai"} == 750`:                                    "gen_ai.client.token.usage",
 	`gen_ai_client_operation_time_to_first_chunk_seconds_count == 4`:                                                                   "gen_ai.client.operation.time_to_first_chunk",
 	`mcp_via_llm_prompt_cache_tokens_total{cache="read"} == 192`:                                                                       "mcp_via_llm.prompt_cache.tokens",
-	`mcp_client_operation_duration_seconds_count{mcp_method_name="tools/call",gen_ai_tool_name="look"} == 1`:                           "mcp.client.operation.duration",
+	`mcp_client_operation_duration_seconds_count{mcp_method_name="tools/call",gen_ai_tool_name="look",mcp_via_llm_server="shop"} == 1`: "mcp.client.operation.duration",
 	`mcp_client_operation_duration_seconds_count{mcp_method_name="tools/call",gen_ai_tool_name="refuse",error_type="tool_error"} == 1`: "mcp.client.operation.duration",
 	`mcp_via_llm_server_connected{server="shop"} == 1`:                                                                                 "mcp_via_llm.server.connected",
 	`mcp_via_llm_server_tools{server="shop"} == 3`:                                                                                     "mcp_via_llm.server.tools",

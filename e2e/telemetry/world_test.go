@@ -32,21 +32,26 @@ type setup struct {
 	client string   // keys of the profile default
 	env    []string // of the service, beside the address of the collector
 	grpc   bool     // that address is the one for gRPC
+	dark   bool     // Envoy traces nothing
 }
 
 // start starts everything. The service reaches the shop through Envoy, and all three tell of what they do.
 func start(t *testing.T, s setup) *world {
 	t.Helper()
 	w := &world{backend: startBackend(t), redis: redisrig.Start(t), shop: openShop(t)}
+	tracing := fmt.Sprintf(", tracing: {collector: %q}", w.grpc)
+	if s.dark {
+		tracing = ""
+	}
 	config := fmt.Sprintf(`
 store: {redis: {url: %q}}
 servers:
   calc: {command: [%q], optional: false}
   shop: {url: %q, optional: false}
 clients: {default: {servers: [calc, shop]%s}}
-envoy: {use_mcp_egress: true, tracing: {collector: %q}}
+envoy: {use_mcp_egress: true%s}
 drain_timeout: 3s
-`, w.redis.URL, addServer, w.shop.url, s.client, w.grpc)
+`, w.redis.URL, addServer, w.shop.url, s.client, tracing)
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	collector := w.http
@@ -135,6 +140,11 @@ func (s *shop) note(tool string, r *mcp.CallToolRequest) {
 // post sends a chat completion request.
 func (w *world) post(t *testing.T, body string, header http.Header) string {
 	t.Helper()
+	return sent(t, w.request(t, body, header))
+}
+
+func (w *world) request(t *testing.T, body string, header http.Header) *http.Request {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -144,5 +154,5 @@ func (w *world) post(t *testing.T, body string, header http.Header) string {
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer test-key")
-	return sent(t, request)
+	return request
 }
