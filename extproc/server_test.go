@@ -159,10 +159,14 @@ func TestPanicInMatch(t *testing.T) {
 }
 
 func TestShutdownWaitsAndRefuses(t *testing.T) {
-	release := make(chan struct{})
-	f := serve(t, func(w http.ResponseWriter, r *http.Request) { <-release })
+	started, release := make(chan struct{}), make(chan struct{})
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		close(started)
+		<-release
+	})
 	e := f.open(t)
 	e.send(requestHeaders(ModeStatic, true))
+	<-started // else it might be refused, too
 	e2 := f.open(t)
 	e2.send(requestHeaders(ModeStatic, false, "x-match", "no"))
 	e2.want("request headers")
