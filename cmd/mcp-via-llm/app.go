@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -35,6 +36,7 @@ type app struct {
 	limits    policy.Limits
 	audit     *policy.Audit
 	short     shortage
+	repeated  sync.Map // headers in which a caller repeated its LLM credential, once said
 	current   atomic.Pointer[snapshot]
 }
 
@@ -204,7 +206,7 @@ func query(c *loop.Client, servers []string, header http.Header, rules *policy.P
 }
 
 func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
-	set := s.app.host.Toolset(ctx, query(c, servers, r.Header, s.profiles[c.Name]))
+	set := s.app.host.Toolset(ctx, query(c, servers, s.forwardable(r.Header), s.profiles[c.Name]))
 	bound := set.Bind(taken)
 	s.app.omitted(c, bound, len(taken))
 	return &toolset{Binding: bound, set: set, servers: servers, guard: s.guard(c, r)}

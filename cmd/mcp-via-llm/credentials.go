@@ -85,3 +85,46 @@ func onBehalf(names []string, h http.Header) string {
 	}
 	return "+" + hex.EncodeToString(hash.Sum(nil)[:16])
 }
+
+// minSecret is the least length of a credential that is looked for inside other values.
+const minSecret = 8
+
+// forwardable are a request's headers for MCP servers. Where a caller repeats its LLM
+// credential in a header that is forwarded, or exchanged, that header is missing: no
+// MCP server may get the credential, whoever sends it there.
+func (s *snapshot) forwardable(h http.Header) http.Header {
+	var secrets []string
+	for _, name := range config.LLMCredentials() {
+		for _, value := range h.Values(name) {
+			if fields := strings.Fields(value); len(fields) > 0 { // after its scheme (RFC 9110, section 11.4)
+				secrets = append(secrets, fields[len(fields)-1])
+			}
+		}
+	}
+	out := h
+	for _, server := range s.config.Servers {
+		names := server.ForwardHeaders
+		if a := server.Auth; a != nil && a.TokenExchange != nil && !a.TokenExchange.AllowLLMCredential {
+			names = append(slices.Clone(names), a.TokenExchange.SubjectHeader)
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(out.Values(name), func(value string) bool { return repeats(value, secrets) }) {
+				continue
+			}
+			out = out.Clone()
+			out.Del(name)
+			if _, said := s.app.repeated.LoadOrStore(strings.ToLower(name), true); !said {
+				s.app.log.Warn("a caller repeats its LLM credential in a header that MCP servers get; it is not sent on", "header", name)
+			}
+		}
+	}
+	return out
+}
+
+// repeats says whether a value is, or holds, one of the secrets.
+func repeats(value string, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(secret string) bool {
+		fields := strings.Fields(value)
+		return len(fields) > 0 && fields[len(fields)-1] == secret || len(secret) >= minSecret && strings.Contains(value, secret)
+	})
+}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,5 +90,40 @@ servers:
 	}
 	if id := s.identity(&http.Request{Header: http.Header{"X-Request-Id": {"1"}}, RemoteAddr: "192.0.2.1:1"}); id != "address:192.0.2.1" {
 		t.Error(id)
+	}
+}
+
+// A caller that repeats its LLM credential in a header for MCP servers does not get it
+// there, and the log says so once.
+func TestRepeatedCredential(t *testing.T) {
+	cfg := loadText(t, `
+servers:
+  a: {url: "https://h", forward_headers: [X-Tenant, x-token]}
+  c: {url: "https://h", auth: {token_exchange: {subject_header: X-User, token_url: "https://sts"}}}
+`)
+	var said strings.Builder
+	s := &snapshot{config: cfg, app: &app{log: slog.New(slog.NewTextHandler(&said, nil))}}
+	for _, tt := range []struct {
+		in   http.Header
+		lost []string
+	}{
+		{http.Header{"Authorization": {"Bearer sk-12345678"}, "X-Token": {"own"}, "X-User": {"ann"}}, nil},
+		{http.Header{"Authorization": {"Bearer sk-12345678"}, "X-Token": {"sk-12345678"}, "X-Tenant": {"t"}}, []string{"X-Token"}},
+		{http.Header{"Authorization": {"Bearer sk-12345678"}, "X-Token": {"own", "bearer sk-12345678"}}, []string{"X-Token"}},
+		{http.Header{"Api-Key": {"sk-12345678"}, "X-Token": {"key=sk-12345678;"}, "X-User": {"sk-12345678"}}, []string{"X-Token", "X-User"}},
+		{http.Header{"Authorization": {"Bearer k"}, "X-Token": {"kkk"}, "X-Tenant": {"k"}}, []string{"X-Tenant"}},
+		{http.Header{"X-Token": {""}, "Authorization": {""}}, nil},
+	} {
+		whole := tt.in.Clone()
+		got := s.forwardable(tt.in)
+		for _, name := range tt.lost {
+			whole.Del(name)
+		}
+		if diff := cmp.Diff(whole, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if strings.Count(said.String(), "header=x-token") != 1 || strings.Contains(said.String(), "12345678") {
+		t.Error(said.String())
 	}
 }
