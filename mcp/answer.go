@@ -29,7 +29,7 @@ func (w *wire) inspect(ex exchange, resp *http.Response) error {
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
-	case code >= 300 && code < 400: // for the http.Client
+	case code >= 300 && code < 400 && resp.Header.Get("Location") != "": // for the http.Client
 	case !ok:
 		return w.inspectError(ex, resp)
 	case media == "text/event-stream":
@@ -169,8 +169,11 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	}
 	code := resp.StatusCode
 	rpc := rpcErrorIn(body)
+	last := &statusError{code: code}
+	if rpc == nil && (ex.cp == nil || ex.cp.run == nil) { // of a call it might quote the arguments
+		last.said = oneLine(body, w.header)
+	}
 	if ex.method != "" || w.sse && ex.get { // there the GET is what connects
-		last := &statusError{code: code}
 		if ex.method == methodInitialize || ex.method == methodDiscover {
 			last.rpc = rpc // of other methods it might quote what was sent
 		}
@@ -182,7 +185,7 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 		(rpc == nil || rpc.Code != jsonrpc.CodeInvalidParams)) // there a session is an argument
 	resumes := ex.get && ex.cp != nil
 	if ex.cp != nil && !resumes {
-		ex.cp.refused(code, lost)
+		ex.cp.refused(last, lost)
 	}
 	switch {
 	case lost:

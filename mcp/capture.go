@@ -25,6 +25,7 @@ type capture struct {
 	over   bool           // the answer came, whatever it is
 	sent   bool           // the request left, or began to
 	status int            // HTTP status, if it was an error
+	said   string         // with the status, in one line, for the operator
 	lost   bool           // answered 404 to a request with a session id
 	odd    string         // what was wrong with an answer that is no MCP
 	forget func()
@@ -109,10 +110,10 @@ func (cp *capture) isOdd(problem string) {
 	cp.odd = problem
 }
 
-func (cp *capture) refused(status int, lost bool) {
+func (cp *capture) refused(status *statusError, lost bool) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	cp.status, cp.lost = status, lost
+	cp.status, cp.said, cp.lost = status.code, status.said, lost
 }
 
 // answer is what a capture took.
@@ -121,6 +122,7 @@ type answer struct {
 	rpc    *jsonrpc.Error
 	sent   bool
 	status int
+	said   string
 	lost   bool
 	odd    string
 }
@@ -136,7 +138,7 @@ func (cp *capture) requestID() string {
 func (cp *capture) peek() answer {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost, cp.odd}
+	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.said, cp.lost, cp.odd}
 }
 
 // answer returns what was taken. The request must be over.
@@ -144,7 +146,7 @@ func (cp *capture) answer() answer {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.forget()
-	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.lost, cp.odd}
+	return answer{cp.result, cp.rpc, cp.sent, cp.status, cp.said, cp.lost, cp.odd}
 }
 
 // unanswered gives the id of a request that the server may still work on, "" if it

@@ -229,7 +229,7 @@ func mayNotKnowDiscover(err error) bool {
 	switch {
 	case errors.As(err, &start), errors.As(err, &path), errors.As(err, &unsigned), errors.As(err, &dial) && dial.Op == "dial":
 		return false
-	case errors.As(err, &status):
+	case errors.As(err, &status) && status.code >= 400:
 		return status.refusesPost()
 	}
 	return true

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -27,6 +28,7 @@ import (
 type statusError struct {
 	code int
 	rpc  *jsonrpc.Error // what the body says, if it is an answer of MCP
+	said string         // what came with it else, in one line, for the operator alone
 }
 
 func (e *statusError) Error() string {
@@ -34,7 +36,31 @@ func (e *statusError) Error() string {
 	if e.rpc != nil {
 		text += ": " + rpcText(e.rpc)
 	}
+	if e.said != "" {
+		text += ": " + e.said
+	}
 	return text
+}
+
+var (
+	markup = regexp.MustCompile(`(?s)<(script|style)\b.*?</(script|style)>|<[^>]*>`)
+	blanks = regexp.MustCompile(`[\s\p{C}]+`)
+)
+
+// oneLine is the beginning of the body of an error answer as a line for the log,
+// without markup and without the secrets that went out with the request.
+func oneLine(body []byte, sent http.Header) string {
+	text := blanks.ReplaceAllString(markup.ReplaceAllString(strings.ToValidUTF8(string(body), "\uFFFD"), " "), " ")
+	for _, values := range sent {
+		for _, value := range values {
+			for _, secret := range strings.Fields(value) {
+				if len(secret) >= 8 {
+					text = strings.ReplaceAll(text, secret, "[...]")
+				}
+			}
+		}
+	}
+	return excerpt.Head(strings.TrimSpace(text), maxErrorText)
 }
 
 // rpcText shows an error that a server gave. One of 2026-07-28 that speaks none of
@@ -92,6 +118,8 @@ func plainError(ctx context.Context, tr transport, err error) error {
 		return nil
 	case errors.As(err, &unsigned):
 		return unsigned
+	case errors.As(err, &status) && errors.As(err, &asURL): // which quotes the URL
+		return status
 	case errors.As(err, &status), errors.Is(err, errSessionLost), errors.Is(err, errNotMCP):
 		return err
 	case ctx.Err() != nil:

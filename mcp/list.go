@@ -186,7 +186,7 @@ func (a answer) failure(err error) error {
 	case a.lost:
 		return errSessionLost
 	case a.status != 0:
-		return &statusError{code: a.status}
+		return &statusError{code: a.status, said: a.said}
 	case a.odd != "":
 		return errNotMCP
 	case a.result == nil:

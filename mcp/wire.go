@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -135,15 +136,23 @@ func (w *wire) failure() error {
 // if it repeats the request: anything else would carry credentials away or turn
 // a call into a GET.
 func (w *wire) redirect(req *http.Request, via []*http.Request) error {
+	var why error
 	switch {
 	case len(via) > maxRedirects:
-		return errRedirects
+		why = errRedirects
 	case !w.sameOrigin(req.URL):
-		return errOtherOrigin
+		why = errOtherOrigin
 	case req.Method != via[0].Method:
-		return errRedirectKind
+		why = errRedirectKind
+	default:
+		return nil
 	}
-	return nil
+	status := &statusError{code: req.Response.StatusCode, said: fmt.Sprintf("to %s://%s, which is not followed: %v", req.URL.Scheme, req.URL.Host, why)}
+	w.last.Store(status)
+	if cp := captureOf(req.Context()); cp != nil && via[0].Method == http.MethodPost {
+		cp.refused(status, false)
+	}
+	return status
 }
 
 func (w *wire) sameOrigin(u *url.URL) bool {

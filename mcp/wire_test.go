@@ -77,7 +77,7 @@ func TestRefused(t *testing.T) {
 	if got := toolsOf(t, h, "box").Unavailable(); len(got) != 1 {
 		t.Fatalf("%q", got)
 	}
-	if st := h.Status()[0]; st.Error != "HTTP 401 Unauthorized" {
+	if st := h.Status()[0]; st.Error != "HTTP 401 Unauthorized: who are you?" {
 		t.Errorf("%+v", st)
 	}
 	f.mu.Lock()
