@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os/exec"
 	"time"
@@ -41,6 +40,10 @@ func (c *conn) firstWay() way {
 // which stays if nothing in it changed. What takes longer to list than tools, or
 // fails, must not cost these: the supervisor does it.
 func (c *conn) open(known *catalog) (*session, *catalog, error) {
+	select {
+	case <-c.suspect: // the session before
+	default:
+	}
 	s, err := c.reach()
 	if err != nil {
 		return nil, nil, err
@@ -221,13 +224,12 @@ func (c *conn) dial(by way) (*session, error) {
 // the older handshake: not if the server was not reached, or refused us, or there
 // is nothing to prove us with.
 func mayNotKnowDiscover(err error) bool {
-	var dial *net.OpError
 	var start *exec.Error
 	var path *fs.PathError
 	var unsigned *credential.Error
 	var status *statusError
 	switch {
-	case errors.As(err, &start), errors.As(err, &path), errors.As(err, &unsigned), errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &start), errors.As(err, &path), errors.As(err, &unsigned), isDial(err):
 		return false
 	case errors.As(err, &status) && status.code >= 400:
 		return status.refusesPost()

@@ -56,6 +56,11 @@ func (c *conn) serve(s *session, cat *catalog, whole chan struct{}) (*catalog, e
 			k.announced(c.news.Swap(0))
 		case <-c.suspect:
 			k.refreshTools(false)
+			// And once more: the first look may have gone over a connection of a server
+			// that was just ending.
+			if f, soon := &k.lists[listTools], time.Now().Add(recheck); f.due.After(soon) {
+				f.due = soon
+			}
 		case l := <-k.results:
 			k.take(l)
 		case <-timer.C:
@@ -98,10 +103,6 @@ type freshness struct {
 }
 
 func (k *keeper) begin() {
-	select {
-	case <-k.conn.suspect: // the session before
-	default:
-	}
 	for l := range k.lists {
 		k.lists[l].quiet, k.lists[l].refreshed = quietFirst, time.Now()
 	}

@@ -192,6 +192,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		if ex.method != "" {
 			w.last.Store(nil) // it did not even answer
 		}
+		if ex.standing && w.opened.Load() && !aborted && (!ex.get || isDial(err)) {
+			w.onEnd(!ex.get) // before it began: nothing else would tell that the server is away
+		}
 		switch {
 		case ex.get && ex.cp != nil && req.Context().Err() == nil:
 			ex.cp.abandon(notResumed)
@@ -218,10 +221,16 @@ func (w *wire) send(ex exchange, req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := w.next.RoundTrip(w.prepare(req))
-	if dial := (*net.OpError)(nil); ex.method == methodDiscover && errors.As(err, &dial) && dial.Op == "dial" {
+	if dial := (*net.OpError)(nil); ex.method == methodDiscover && isDial(err) && errors.As(err, &dial) {
 		w.unreached.Store(dial)
 	}
 	return resp, err
+}
+
+// isDial reports whether the server was not reached at all.
+func isDial(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // prepare adds the configured and the forwarded headers.
