@@ -27,7 +27,9 @@ type Client struct {
 	// none, requests pass untouched.
 	Servers []string `yaml:"servers"`
 	// MaxIterations limits the segments of a turn; one more runs without tools,
-	// for the answer. Default 10.
+	// for the answer (tool_choice none). A model that calls tools there all the same
+	// and says nothing is answered for: its client gets a sentence that says so.
+	// Default 10.
 	MaxIterations int `yaml:"max_iterations"`
 	// LoopTimeout limits a whole turn. Default 5m.
 	LoopTimeout time.Duration `yaml:"loop_timeout"`
@@ -47,9 +49,16 @@ type Client struct {
 	// called with mcp_call_tool. Default 128, OpenAI's own limit.
 	MaxTools int `yaml:"max_tools"`
 	// TurnMaxBytes limits the results of all calls of a turn together, in bytes; a
-	// result that does not fit is shortened. Default 524288.
+	// result that does not fit is shortened: its beginning and end stay. Where the
+	// provider refuses a turn's request as too long for the model (by the text of its
+	// error, whatever the status; status 400 and 413 whatever the text), the same request
+	// sent again brings no more than 2 KiB of each result, and no call runs twice.
+	// Default 524288.
 	TurnMaxBytes int `yaml:"turn_max_bytes"`
-	// HistoryMaxBytes limits the hidden history of a conversation, in bytes.
+	// HistoryMaxBytes limits the hidden history of a conversation, in bytes: over it the
+	// oldest results are replaced by a notice. Where the provider refuses a request as too
+	// long that has hidden history in it, it is sent again at once without the results of
+	// earlier turns, and if that is not enough without all that the client does not have.
 	// Default 262144.
 	HistoryMaxBytes int `yaml:"history_max_bytes"`
 	// Keepalive is the longest silence in a stream that has begun. Default 10s.
@@ -57,7 +66,13 @@ type Client struct {
 	// KeepaliveStyle is comment (an SSE comment line, default) or chunk (an empty
 	// delta).
 	KeepaliveStyle string `yaml:"keepalive_style"`
-	// Dialect names the provider's peculiarities. Default openai.
+	// Dialect names the provider's peculiarities: openai (default, also for any that is
+	// not named here), deepseek (an assistant's message with tool calls goes back with
+	// reasoning_content, empty if there was none), mistral (stream_options is not added,
+	// by which all others are asked for the usage of a stream), ollama (a message that only calls
+	// tools goes back with an empty content) or bedrock (with no content). In all but
+	// openai the limit of an answer that a server asks for (sampling) is max_tokens,
+	// unless the client's own request says max_completion_tokens.
 	Dialect string `yaml:"dialect"`
 	// Explain lets a request with the header "x-mcp-via-llm: explain" be told in
 	// extensions.mcp_via_llm.explain what the turn did: what was injected and what

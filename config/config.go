@@ -29,7 +29,11 @@ type Config struct {
 	// where others are configured and it is not.
 	Clients map[string]Client `yaml:"clients"`
 	// Routes maps globs over Envoy's route name (attribute xds.route_name) to
-	// client profiles, for control planes that cannot set x-mcp-client. The first
+	// client profiles, for control planes that cannot set x-mcp-client. That is gRPC
+	// metadata of the external processing call, which the Envoy route sets
+	// (overrides.grpc_initial_metadata) and which comes before these; a request header
+	// of that name is nobody's, and chooses nothing. Without Envoy (listen.http) there
+	// are neither routes nor metadata: every request has the profile default. The first
 	// match in file order counts; "*" also matches slashes.
 	Routes Routes `yaml:"routes"`
 	// Identity says what proves who the caller is.

@@ -20,8 +20,9 @@ type Listen struct {
 	// Metrics serves /healthz, /readyz and /metrics alone, for probes and
 	// Prometheus, which reach a pod from outside. Default "" (off).
 	Metrics string `yaml:"metrics"`
-	// HTTP is the development mode without Envoy: the same handler on net/http.
-	// Needs llm.base_url. Default "" (off).
+	// HTTP is the development mode without Envoy: the same handler on net/http. Every
+	// request has the profile default, whatever its headers say (x-mcp-client is gRPC
+	// metadata, not a header). Needs llm.base_url. Default "" (off).
 	HTTP string `yaml:"http"`
 }
 

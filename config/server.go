@@ -31,7 +31,8 @@ type Server struct {
 	Headers map[string]string `yaml:"headers"`
 	// ForwardHeaders names headers of the client's request that an HTTP server
 	// gets too. Headers that carry the caller's LLM credential, and those of the
-	// protocol, are refused.
+	// protocol, are refused; a caller that repeats its LLM credential in one of these
+	// is heard of in the log, and the header is not sent on.
 	ForwardHeaders []string `yaml:"forward_headers"`
 	// Auth is what the service proves itself with to an HTTP server.
 	Auth *Auth `yaml:"auth"`
@@ -42,13 +43,18 @@ type Server struct {
 	// with status 400, 404 or 405.
 	Transport string `yaml:"transport"`
 	// ToolTimeout limits the time in which a tool call shows no progress: every
-	// progress notification of the server starts it anew. Default 60s.
+	// progress notification of the server starts it anew. A call whose time is over is
+	// cancelled, and never sent again. Default 60s.
 	ToolTimeout time.Duration `yaml:"tool_timeout"`
 	// ToolTimeoutMax limits a tool call as a whole, without the time that the
 	// server waits for answers to its own questions. Default 10m, or tool_timeout
 	// where that is longer.
 	ToolTimeoutMax time.Duration `yaml:"tool_timeout_max"`
-	// ConnectTimeout limits one attempt to connect and list. Default 10s.
+	// ConnectTimeout limits one attempt to connect and list. After a failure the next
+	// attempt follows at once, then after 0.5 s, doubling up to 10 s, with jitter; a
+	// server that refuses the credential (401, 403) is tried again after half a minute
+	// to a minute. Tools are listed again every 60 s (sooner if ttlMs says so, or the
+	// server that they changed). Default 10s.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
 	// MaxResultBytes cuts a tool result for the model, in bytes. Default 65536.
 	MaxResultBytes int `yaml:"max_result_bytes"`
@@ -60,7 +66,8 @@ type Server struct {
 	Sampling bool `yaml:"sampling"`
 	// Elicitation lets the server ask the user for input during a call. The client
 	// profile says whether anybody answers. A question that may be of another call,
-	// such as one that was cancelled and never answered, is declined. Default false.
+	// such as one that was cancelled and not answered within tool_timeout, is declined.
+	// Default false.
 	Elicitation bool `yaml:"elicitation"`
 	// Limits bound its calls. Default: none.
 	Limits Limits `yaml:"limits"`
@@ -68,8 +75,9 @@ type Server struct {
 	Tools ToolFilter `yaml:"tools"`
 	// TrustAnnotations takes the server's word for which tools change nothing
 	// (readOnlyHint) and may be called again (idempotentHint): read_only and
-	// unless_read_only of clients go by it, and so does what runs a second time
-	// after a failure. MCP 2025-11-25, "Tools", lets a host trust the annotations of
+	// unless_read_only of clients go by it, and so does which calls are sent a second
+	// time when the connection broke or the answer was an HTTP error. Any other call is
+	// only if it cannot have run: it never left, or the server did not know the session. MCP 2025-11-25, "Tools", lets a host trust the annotations of
 	// servers that it trusts only. false: no tool counts as either. Default true.
 	TrustAnnotations bool `yaml:"trust_annotations"`
 	// Optional servers do not hold back /readyz. Default true.
