@@ -4,25 +4,44 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// gcPercent lets the heap grow further between collections than Go's default of
-// 100: most of what a turn allocates is gone when it ends, and a collection among
-// short turns costs them more than the memory is worth.
-const gcPercent = 200
+// minRoom is by how many bytes the heap may grow between two collections at the
+// least. Most of what a turn allocates is gone when it ends, and Go's own rule, by
+// which a small heap is collected whenever it has doubled, costs short turns a tenth
+// of their time.
+const minRoom = 128 << 20
 
-// tuneMemory fits the runtime to its container: nine tenths of the container's
-// memory are Go's own limit. GOGC and GOMEMLIMIT, where they are set, stay as they
-// are. The number of processors needs nothing: Go takes it from the container
-// since 1.25.
+// tuneMemory fits the runtime to its container and its work: nine tenths of the
+// container's memory are Go's own limit, and below it a small heap has minRoom. GOGC
+// and GOMEMLIMIT, where they are set, stay as they are. The number of processors
+// needs nothing: Go takes it from the container since 1.25.
 func tuneMemory(log *slog.Logger) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		keepRoom(nil)
 	}
 	if _, err := memlimit.Set(); err != nil && !errors.Is(err, memlimit.ErrNoCgroup) {
 		log.Warn("the container's memory limit is not known; set GOMEMLIMIT", "err", err)
 	}
+}
+
+// keepRoom sets GOGC anew after each collection, by what was left.
+func keepRoom(*collected) {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	debug.SetGCPercent(roomPercent(sample[0].Value.Uint64()))
+	runtime.SetFinalizer(&collected{}, keepRoom)
+}
+
+// collected is garbage at once: its finalizer runs after the next collection.
+type collected struct{ _ *byte }
+
+// roomPercent is the GOGC for a heap: Go's default where that is more than minRoom.
+func roomPercent(live uint64) int {
+	return int(max(100, 100*minRoom/max(live, 4<<20)))
 }
