@@ -27,6 +27,7 @@ type responseWriter struct {
 	buf     []byte
 	written int64
 	length  int64 // the declared Content-Length, or -1
+	whole   bool  // as much as was declared was sent
 	over    bool  // the handler has returned
 }
 
@@ -74,6 +75,10 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 	if w.x.method == http.MethodHead {
 		return len(p), nil
 	}
+	// An answer that is whole goes out now, whatever the handler still does.
+	if w.whole = w.written == w.length && len(w.head.header["Trailer"]) == 0; w.whole {
+		return len(p), w.emit(answerInput{body: append(w.buf, p...), last: true})
+	}
 	if len(w.buf)+len(p) <= writerBuffer {
 		w.buf = append(w.buf, p...)
 		return len(p), nil
@@ -99,7 +104,7 @@ func (w *responseWriter) FlushError() error {
 }
 
 func (w *responseWriter) flush() error {
-	if w.sent && len(w.buf) == 0 {
+	if w.whole || w.sent && len(w.buf) == 0 {
 		return nil
 	}
 	err := w.emit(answerInput{body: w.buf})
@@ -126,7 +131,9 @@ func (w *responseWriter) finish() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writeHeader(http.StatusOK)
-	w.over = true
+	if w.over = true; w.whole {
+		return nil
+	}
 	bodyless := w.bodyless() || w.x.method == http.MethodHead
 	switch {
 	case !w.sent && !bodyless:

@@ -17,56 +17,73 @@ import (
 // with every turn.
 type conversation struct {
 	messages []chat.Message
-	links    [][sha256.Size]byte // links[i] stands for the scope and messages 0 … i
-	root     [sha256.Size]byte
+	sums     []sum // of the messages
+	links    []sum // links[i] stands for the scope and messages 0 … i
+	root     sum
 	buf      []byte
 }
 
+// sum is a hash; that of an instruction is zero, as none counts.
+type sum [sha256.Size]byte
+
 func newConversation(scope string, messages []chat.Message) *conversation {
-	c := &conversation{messages: messages, root: sha256.Sum256([]byte(scope)), links: make([][sha256.Size]byte, len(messages))}
+	all := make([]sum, 2*len(messages))
+	c := &conversation{messages: messages, root: sha256.Sum256([]byte(scope)), sums: all[:len(messages)], links: all[len(messages):]}
+	for i, m := range messages {
+		c.sums[i] = c.sum(m)
+	}
 	c.chain(0, c.root)
 	return c
 }
 
+func (c *conversation) sum(m chat.Message) sum {
+	if m.System() {
+		return sum{}
+	}
+	c.buf = m.AppendCanonical(c.buf[:0])
+	return sha256.Sum256(c.buf)
+}
+
 // chain computes the links of messages from place i on.
-func (c *conversation) chain(i int, last [sha256.Size]byte) {
+func (c *conversation) chain(i int, last sum) {
 	for ; i < len(c.messages); i++ {
-		last = c.link(last, c.messages[i])
+		last = link(last, c.sums[i])
 		c.links[i] = last
 	}
 }
 
-func (c *conversation) link(before [sha256.Size]byte, m chat.Message) [sha256.Size]byte {
-	if m.System() {
+func link(before, message sum) sum {
+	if message == (sum{}) {
 		return before
 	}
-	c.buf = m.AppendCanonical(append(c.buf[:0], before[:]...))
-	return sha256.Sum256(c.buf)
+	var both [2 * sha256.Size]byte
+	copy(both[copy(both[:], before[:]):], message[:])
+	return sha256.Sum256(both[:])
 }
 
 // local names message i by the turn alone that it ended: the messages from the
 // user's on. A client that has cut off older messages is recognised by it. It is
 // "" if the turn's beginning was cut off too.
-func (c *conversation) local(i int) string { return c.turnEnding(i, c.messages[i]) }
+func (c *conversation) local(i int) string { return c.turnEnding(i, c.sums[i]) }
 
 // nextLocal is local for a reply to the request.
 func (c *conversation) nextLocal(reply chat.Message) string {
-	return c.turnEnding(len(c.messages), reply)
+	return c.turnEnding(len(c.messages), c.sum(reply))
 }
 
 // turnEnding names the turn that ends in last, before which the client has sent
 // its first n messages.
-func (c *conversation) turnEnding(n int, last chat.Message) string {
+func (c *conversation) turnEnding(n int, last sum) string {
 	for begin := n - 1; begin >= 0; begin-- {
 		if c.messages[begin].Role != "user" {
 			continue
 		}
-		sum := sha256.Sum256(append(c.root[:], "one turn"...))
-		for _, m := range c.messages[begin:n] {
-			sum = c.link(sum, m)
+		all := sum(sha256.Sum256(append(c.root[:], "one turn"...)))
+		for _, s := range c.sums[begin:n] {
+			all = link(all, s)
 		}
-		sum = c.link(sum, last)
-		return hex.EncodeToString(sum[:])
+		all = link(all, last)
+		return hex.EncodeToString(all[:])
 	}
 	return ""
 }
@@ -78,7 +95,7 @@ func (c *conversation) rebase(i int, anchor string) error {
 	if err != nil || len(raw) != sha256.Size {
 		return fmt.Errorf("not an anchor: %q", anchor)
 	}
-	c.links[i] = [sha256.Size]byte(raw)
+	c.links[i] = sum(raw)
 	c.chain(i+1, c.links[i])
 	return nil
 }
@@ -100,8 +117,8 @@ func (c *conversation) next(reply chat.Message) string {
 	if len(c.links) > 0 {
 		last = c.links[len(c.links)-1]
 	}
-	sum := c.link(last, reply)
-	return hex.EncodeToString(sum[:])
+	all := link(last, c.sum(reply))
+	return hex.EncodeToString(all[:])
 }
 
 // replies gives the places of the assistant's messages.
