@@ -58,7 +58,8 @@ type Client struct {
 	// HistoryMaxBytes limits the hidden history of a conversation, in bytes: over it the
 	// oldest results are replaced by a notice. Where the provider refuses a request as too
 	// long that has hidden history in it, it is sent again at once without the results of
-	// earlier turns, and if that is not enough without all that the client does not have.
+	// earlier turns, and at the beginning of a turn, if that is not enough, without all
+	// that the client does not have.
 	// Default 262144.
 	HistoryMaxBytes int `yaml:"history_max_bytes"`
 	// Keepalive is the longest silence in a stream that has begun. Default 10s.

@@ -86,9 +86,14 @@ const (
 	historyOwn     // nothing but what the client has; new results are cut short
 )
 
-// canShorten says whether there is a step left that takes anything away.
+// canShorten says whether there is a step left that takes anything away. Once there are
+// results of this turn they are the likelier cause, and not worth all of the history.
 func (t *turn) canShorten() bool {
-	return t.brevity < historyOwn && len(t.history) > 0
+	last := historyOwn
+	if len(t.added) > 0 {
+		last = historyTrimmed
+	}
+	return t.brevity < last && len(t.history) > 0
 }
 
 // shorten takes the next step, and reports whether there was one.

@@ -141,6 +141,11 @@ func TestProblemOf(t *testing.T) {
 		{`{"minProperties":1}`, `{}`, "must have at least 1 members, not 0"},
 		{`{"maxProperties":0}`, `{"a":1}`, "must have at most 0 members, not 1"},
 		{`{"properties":{"a":false}}`, `{"a":1}`, "must not be there"},
+		{`{"const":null}`, `1`, "value must be null"},
+		{`{"const":{"k":1}}`, `1`, `value must be {"k":1}`},
+		{`{"enum":["a","b"]}`, `1`, "value must be one of 'a', 'b'"},
+		{`{"enum":["a",null,[12345678901234567890]]}`, `1`, `value must be one of "a", null, [12345678901234567890]`},
+		{`{"oneOf":[{"type":"integer"},{"minimum":1}]}`, `1`, "must fit one of the alternatives only, and fits 0 and 1 (counted from 0)"},
 		{`{"maximum":1e300}`, `1e301`, "must be at most 1e+300, not 1e+301"},
 	} {
 		problems := NewChecker(test.schema).Problems(test.value)
