@@ -282,3 +282,12 @@ func TestSpelledTypes(t *testing.T) {
 		}
 	}
 }
+
+// A bound that no schema can have is left out: providers refuse the whole request.
+func TestImpossibleBounds(t *testing.T) {
+	f, _, err := Convert(OpenAI, "", `{"type":"object","$recursiveAnchor":true,"properties":{"a":{"type":"number","multipleOf":0,"minimum":-1},"b":{"type":"number","multipleOf":-2},"c":{"type":"string","minLength":-1,"maxLength":5},"d":{"type":"number","multipleOf":0.01}}}`)
+	want := `{"type":"object","properties":{"a":{"type":"number","minimum":-1},"b":{"type":"number"},"c":{"type":"string","maxLength":5},"d":{"type":"number","multipleOf":0.01}}}`
+	if err != nil || f.Parameters != want {
+		t.Errorf("%s, %v", f.Parameters, err)
+	}
+}

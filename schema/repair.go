@@ -17,7 +17,8 @@ var kinds = map[string]string{
 var (
 	numberWords = setOf([]string{"minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
 		"maxProperties", "exclusiveMinimum", "exclusiveMaximum", "minContains", "maxContains"})
-	stringWords = setOf([]string{"description", "title", "format", "pattern", "$schema", "$id", "$comment", "$anchor"})
+	countWords  = setOf([]string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"})
+	stringWords = setOf([]string{"description", "title", "format", "pattern", "$schema", "$id", "$comment", "$anchor", "$recursiveAnchor"})
 	// dataWords hold any value, null too.
 	dataWords = setOf([]string{"default", "const", "example", "examples", "enum"})
 )
@@ -48,8 +49,10 @@ func sound(m member) bool {
 		return false
 	case m.name == "description" || m.name == "title":
 		return v.isString() || v.isNumber() || v.isBool()
+	case m.name == "multipleOf": // nothing is a multiple of 0
+		return v.isNumber() && v.raw[0] != '-' && strings.ContainsAny(v.raw, "123456789")
 	case numberWords[m.name]:
-		return v.isNumber()
+		return v.isNumber() && !(countWords[m.name] && v.raw[0] == '-')
 	case stringWords[m.name]:
 		return v.isString()
 	case m.name == "required":
