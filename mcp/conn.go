@@ -14,11 +14,7 @@ import (
 )
 
 const (
-	// patience is how long a turn waits for a server's first attempt to connect,
-	// counted from the start of that attempt. Servers on node and python take
-	// 0.3-3 s to start; a turn that comes in these first seconds should have their
-	// tools. One that is slower, or hangs, costs its tools and not the time of
-	// every turn until ConnectTimeout.
+	// patience is the default of [Options.Patience].
 	patience = 3 * time.Second
 
 	// tokenInterval is how often a file with a token is looked at meanwhile.

@@ -16,7 +16,7 @@ func TestPatience(t *testing.T) {
 		"short": {time.Second, time.Second, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := &Host{opts: Options{Log: slog.New(slog.DiscardHandler)}, ctx: t.Context()}
+			h := &Host{opts: Options{Log: slog.New(slog.DiscardHandler), Patience: patience}, ctx: t.Context()}
 			cfg := Server{Name: "a", ConnectTimeout: row.timeout}
 			h.servers = map[string]*server{"a": {cfg: &cfg, plain: newConn(h, &server{cfg: &cfg}, caller{})}}
 			for _, want := range []time.Duration{row.turn, 0} {

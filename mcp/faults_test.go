@@ -113,6 +113,7 @@ func TestSlowStart(t *testing.T) {
 		return false
 	})
 	h := newTestHost(t, config("box", stateful, f), named(t, "quick", "x"))
+	eventually(t, "the quick one", func() bool { return len(toolsOf(t, h, "quick").Unavailable()) == 0 })
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -22,7 +22,7 @@ func user(token string) http.Header {
 // A caller's own connections to several slow servers are waited for together.
 func TestForwardedAtOnce(t *testing.T) {
 	t.Parallel()
-	const timeout = 400 * time.Millisecond
+	const timeout = 3 * time.Second
 	var servers []Server
 	var names []string
 	for _, name := range []string{"a", "b", "c"} {
@@ -38,7 +38,7 @@ func TestForwardedAtOnce(t *testing.T) {
 	h := newTestHost(t, servers...)
 	begin := time.Now()
 	got := h.Toolset(t.Context(), Query{Servers: names, Header: user("ann")}).Unavailable()
-	if took := time.Since(begin); len(got) != 3 || took < timeout/2 || took > 2*timeout {
+	if took := time.Since(begin); len(got) != 3 || took < timeout/2 || took >= 3*timeout {
 		t.Errorf("unavailable %q after %v", got, took)
 	}
 }

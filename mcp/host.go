@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -97,6 +98,12 @@ type Options struct {
 	// Log gets connection events and the stderr of stdio servers. It never gets
 	// the arguments or the result of a call. Nil discards.
 	Log *slog.Logger
+	// Patience is how long a turn waits for a server's first attempt to connect, counted
+	// from the start of that attempt; 0 means 3 s. Servers on node and python take 0.3-3 s
+	// to start; a turn that comes in these first seconds should have their tools. One
+	// that is slower, or hangs, costs its tools and not the time of every turn until
+	// ConnectTimeout.
+	Patience time.Duration
 	// Version is told to servers as the client's version.
 	Version string
 	// Observe, if set, is called at the end of every call, with its context; it must
@@ -148,6 +155,7 @@ func NewHost(o Options) *Host {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Patience = cmp.Or(o.Patience, patience)
 	h := &Host{opts: o, tracing: newTracing(o.Telemetry, o.Log), servers: map[string]*server{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.Update(o.Servers)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,8 +67,10 @@ func oldServer(texts map[string]string) http.Handler {
 		}
 		body, _ := io.ReadAll(r.Body)
 		w.WriteHeader(http.StatusAccepted)
-		if text := all[gjson.GetBytes(body, "method").String()]; text != "" {
-			answers <- strings.ReplaceAll(text, "ID", gjson.GetBytes(body, "id").Raw)
+		method, id := gjson.GetBytes(body, "method").String(), gjson.GetBytes(body, "id").Raw
+		if id != "" && method != "" {
+			text := cmp.Or(all[method], `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"method not found"}}`)
+			answers <- strings.ReplaceAll(text, "ID", id)
 		}
 	})
 }

@@ -243,6 +243,9 @@ func startHost(t *testing.T, o Options) *Host {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
+	if o.Patience == 0 {
+		o.Patience = soon // on a busy machine nothing takes 3 s at most
+	}
 	h := NewHost(o)
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {

@@ -109,7 +109,7 @@ func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
 	from := make([]*catalog, len(conns))
 	for i, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
 		if c != nil {
-			c.waitWhole(ctx, patience)
+			c.waitWhole(ctx, h.opts.Patience)
 			from[i] = c.current.Load().catalog
 		}
 	}
