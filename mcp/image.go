@@ -75,9 +75,9 @@ func decodeBase64(data string) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// dataURL is base64 in a text (RFC 2397), also where the text is JSON with escaped
+// dataURL begins base64 in a text (RFC 2397), also where the text is JSON with escaped
 // slashes. What is shorter than minData stays: it may be the point of the text.
-var dataURL = regexp.MustCompile(`data:[\w.+-]*(?:\\?/[\w.+-]+)?(?:;[\w-]+=[^;,\s"']*)*;base64,(?:[A-Za-z0-9+/=_-]|\\/|%[0-9A-Fa-f]{2})*`)
+var dataURL = regexp.MustCompile(`data:[\w.+-]*(?:\\?/[\w.+-]+)?(?:;[\w-]+=[^;,\s"']*)*;base64,`)
 
 const minData = 512 // bytes of a URL
 
@@ -87,13 +87,40 @@ func withoutData(text string) string {
 	if !strings.Contains(text, ";base64,") {
 		return text
 	}
-	return dataURL.ReplaceAllStringFunc(text, func(url string) string {
-		if len(url) < minData {
-			return url
+	var b strings.Builder
+	for {
+		at := dataURL.FindStringIndex(text)
+		if at == nil {
+			b.WriteString(text)
+			return b.String()
 		}
-		head, data, _ := strings.Cut(url, ";base64,")
-		mime, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(head, "data:"), `\`, ""), ";")
-		size := len(strings.TrimRight(strings.ReplaceAll(data, `\`, ""), "=")) * 3 / 4
-		return fmt.Sprintf("[data %s, %d bytes]", mime, size)
-	})
+		data := base64Of(text[at[1]:])
+		end := at[1] + len(data)
+		if end-at[0] < minData {
+			b.WriteString(text[:end])
+		} else {
+			b.WriteString(text[:at[0]])
+			fmt.Fprintf(&b, "[data %s, %d bytes]", mimeOf(text[at[0]:at[1]]), len(strings.TrimRight(strings.ReplaceAll(data, `\`, ""), "="))*3/4)
+		}
+		text = text[end:]
+	}
+}
+
+// base64Of is the base64 that a text begins with.
+func base64Of(text string) string {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', '0' <= c && c <= '9', strings.IndexByte("+/-_=", c) >= 0:
+		case c == '\\' && strings.HasPrefix(text[i+1:], "/"): // in JSON
+		default:
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// mimeOf is the type that the beginning of a data: URL names.
+func mimeOf(head string) string {
+	mime, _, _ := strings.Cut(strings.TrimPrefix(head, "data:"), ";")
+	return strings.ReplaceAll(mime, `\`, "")
 }

@@ -119,9 +119,11 @@ func (c *content) block(block gjson.Result) string {
 		if !text.Exists() {
 			break
 		}
-		if data := strings.TrimSpace(text.String()); dataURL.FindString(data) == data && strings.HasPrefix(data, "data:image/") {
-			mime, _, _ := strings.Cut(strings.TrimPrefix(data, "data:"), ";")
-			return c.blob("image", mime, data, true)
+		if data := strings.TrimSpace(text.String()); strings.HasPrefix(data, "data:image/") {
+			head := dataURL.FindString(data)
+			if len(head) > 0 && head+base64Of(data[len(head):]) == data {
+				return c.blob("image", mimeOf(head), data, true)
+			}
 		}
 		return text.String()
 	case "image", "audio":
