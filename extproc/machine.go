@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// chunkSize bounds one body message to Envoy.
-	chunkSize = 64 << 10
+	// chunkSize bounds one body message to Envoy. With what is around it, it fits
+	// one of gRPC's buffers of 32 KiB: the next size is 1 MiB, cleared each time.
+	chunkSize = 31 << 10
 	// collectLimit bounds what is kept of an answer that can be streamed as
 	// soon as the client has sent its request; beyond it Write waits.
 	collectLimit = 1 << 20

@@ -12,6 +12,10 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
 
+// inlineLimit is how large a body of known length the round trip sends in its own
+// goroutine: Envoy takes so much whatever the upstream does.
+const inlineLimit = 256 << 10
+
 // release lets the held request go, changed as the outbound request is. Until
 // then nothing has happened, so a body that cannot be read leaves the route to
 // the next round trip. What fails later comes through the channel.
@@ -40,6 +44,8 @@ func (x *exchange) release(r *http.Request) (<-chan error, error) {
 	if last {
 		body.stop()
 		closeBody(r)
+	} else if body.declared >= 0 && body.declared <= inlineLimit {
+		x.sendBody(body, failed)
 	} else {
 		go x.sendBody(body, failed)
 	}
@@ -74,8 +80,9 @@ func (x *exchange) awaitResponse(r *http.Request, failed <-chan error) (*http.Re
 	return resp, nil
 }
 
-// sendBody sends the rest of the outbound body in its own goroutine: as in
-// net/http, the upstream may answer before it has read everything.
+// sendBody sends the rest of the outbound body, that of a large or an endless one
+// in its own goroutine: as in net/http, the upstream may answer before it has read
+// everything.
 func (x *exchange) sendBody(body *outboundBody, failed chan<- error) {
 	r := body.r
 	defer body.stop()

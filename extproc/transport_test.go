@@ -61,7 +61,7 @@ func TestBodyBreaksAfterRelease(t *testing.T) {
 			})
 			e := f.open(t)
 			e.send(requestHeaders(ModeStatic, false), requestBody("x", true))
-			e.want("request headers content-length=100000", "request body 65536 bytes", `immediate 502 ""`)
+			e.want("request headers content-length=100000", "request body 31744 bytes", `immediate 502 ""`)
 		})
 	}
 }
@@ -248,7 +248,7 @@ func TestRoundTripContext(t *testing.T) {
 	}{
 		"before it starts":          {-1, 3, nil},
 		"reading the first part":    {2, 3, nil},
-		"reading a later part":      {chunkSize, 100_000, []string{"request headers content-length=100000", "request body 65536 bytes"}},
+		"reading a later part":      {chunkSize, 100_000, []string{"request headers content-length=100000", "request body 31744 bytes"}},
 		"reading, length not known": {0, -1, []string{"request headers"}},
 		"waiting for the answer":    {3, 3, []string{"request headers content-length=3", `request body "aaa" end`}},
 	} {

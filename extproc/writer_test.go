@@ -43,7 +43,7 @@ func TestWriter(t *testing.T) {
 		{"too long to wait", "POST", func(_ *testing.T, w http.ResponseWriter) {
 			_, _ = io.WriteString(w, "a")
 			_, _ = w.Write(make([]byte, writerBuffer))
-		}, []string{"streamed head :status=200", `streamed body "a"`, "streamed body 32768 bytes", `streamed body "" end`}},
+		}, []string{"streamed head :status=200", `streamed body "a"`, "streamed body 31744 bytes", "streamed body 1024 bytes", `streamed body "" end`}},
 		{"declared length", "POST", func(t *testing.T, w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "3")
 			flush(w)

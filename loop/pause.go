@@ -142,7 +142,7 @@ func (t *turn) passOn(ctx context.Context, h *held, p *pause, openUntil time.Tim
 func (t *turn) show(ctx context.Context, p *pause) error {
 	t.untie()
 	calls := p.calls()
-	defer t.sign(ctx, t.seen(p), p.anchor)()
+	defer t.sign(ctx, t.seen(p), p.anchor)
 	if err := t.opened(); err != nil {
 		return err
 	}

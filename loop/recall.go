@@ -64,16 +64,12 @@ func (t *turn) ownSilence() {
 	}
 }
 
-// sign lets the turn be found in a history that its client has cut off. That is
-// done while the end of the answer goes out; wait for it before the turn is over.
-func (t *turn) sign(ctx context.Context, seen chat.Message, anchor string) (wait func()) {
-	local := t.conv.nextLocal(seen)
-	if local == "" {
-		return func() {}
+// sign lets the turn be found in a history that its client has cut off. The client
+// has its answer by then, and may be gone.
+func (t *turn) sign(ctx context.Context, seen chat.Message, anchor string) {
+	if local := t.conv.nextLocal(seen); local != "" {
+		t.session.sign(context.WithoutCancel(ctx), local, anchor)
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() { t.session.sign(ctx, local, anchor) })
-	return wg.Wait
 }
 
 // keep stores what the model saw in a turn that ends, if that is more than the

@@ -189,7 +189,7 @@ func (t *turn) loop(ctx context.Context) error {
 		if ends || len(own) > 0 {
 			seen := chat.Visible(t.text, own)
 			anchor := t.conv.next(seen)
-			defer t.sign(ctx, seen, anchor)()
+			defer t.sign(ctx, seen, anchor)
 			if ends {
 				t.keep(ctx, reply, anchor)
 			} else {
