@@ -56,11 +56,16 @@ func (cp *capture) cancelled() { cp.tell.Do(func() { close(cp.told) }) }
 func (cp *capture) take(msg gjson.Result) []byte {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
+	first := !cp.over // some servers answer twice
 	cp.over = true
 	if rpc := fault(msg); rpc != nil {
-		cp.rpc = rpc
+		if first {
+			cp.rpc = rpc
+		}
 	} else if result := msg.Get("result"); result.Exists() {
-		cp.result = bytesOf(result.Raw)
+		if first {
+			cp.result = bytesOf(result.Raw)
+		}
 		if cp.run != nil {
 			return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, cp.id)
 		}

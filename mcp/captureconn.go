@@ -126,6 +126,9 @@ func (c *captureConn) settle(m *jsonrpc.Response) bool {
 func (cp *capture) takeResponse(m *jsonrpc.Response) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
+	if cp.over {
+		return // some servers answer twice
+	}
 	cp.result, cp.over = m.Result, true
 	if m.Error != nil { // some servers add a result of null to it
 		cp.result, m.Result = nil, nil
@@ -133,6 +136,9 @@ func (cp *capture) takeResponse(m *jsonrpc.Response) {
 	errors.As(m.Error, &cp.rpc)
 	if errors.Is(m.Error, errMessageTooLarge) {
 		cp.odd = tooLarge
+	}
+	if errors.Is(m.Error, errBrokenJSON) {
+		cp.odd = brokenJSON
 	}
 	if cp.run != nil && m.Result != nil {
 		m.Result = json.RawMessage("{}")

@@ -19,7 +19,15 @@ const (
 	lineEnd = 256
 )
 
+// errBrokenJSON is in the place of an answer that does not decode.
+var errBrokenJSON = errors.New(brokenJSON)
+
 var errMessageTooLarge = errors.New("the server sent a message over the size limit")
+
+// endsOf keeps the same of a line that is no JSON.
+func endsOf(line []byte) *oversize {
+	return &oversize{head: line[:min(len(line), lineEnd)], tail: line[max(0, len(line)-lineEnd):]}
+}
 
 // oversize is what is kept of a line over the limit.
 type oversize struct{ head, tail []byte }

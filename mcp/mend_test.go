@@ -164,3 +164,38 @@ func TestAnswerOfNobody(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// An answer that does not decode fails its call at once, and the first of two counts.
+func TestBrokenAndRepeatedLines(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		answer []string
+		want   string
+	}{
+		"NaN":      {[]string{`{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN}}}`}, brokenJSON},
+		"id last":  {[]string{`{"result":{"content":[],"structuredContent":{"x":Infinity}},"jsonrpc":"2.0","id":ID}`}, brokenJSON},
+		"cut":      {[]string{`{"jsonrpc":"2.0","id":ID,"result":{"content":[`}, brokenJSON},
+		"repeated": {[]string{`{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"first"}]}}`, `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"second"}]}}`}, "first"},
+		"both":     {[]string{`{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"first"}]}}`, `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"second"}}`}, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, seen := lines(t, "box", map[string][]string{"tools/call": row.answer})
+			b := toolsOf(t, newTestHost(t, cfg), "box").Bind(nil)
+			for range 20 {
+				if res := b.Call(t.Context(), "box__run", ""); !strings.Contains(res.Text, row.want) {
+					t.Errorf("%+v", res)
+				}
+			}
+			n := 0
+			for _, m := range seen() {
+				if m.key == methodInitialize {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}

@@ -215,6 +215,11 @@ func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
 				msgs = append(msgs, msg)
 			}
 		}
+	} else if line[0] == '{' && bytes.Contains(line, []byte(`"jsonrpc"`)) { // python writes NaN, for one
+		if id, ok := endsOf(line).answers(); ok {
+			c.log.Warn("an answer of the server is broken JSON")
+			msgs = append(msgs, &jsonrpc.Response{ID: id, Error: errBrokenJSON})
+		}
 	}
 	if msgs == nil {
 		c.log.Debug("dropped a line of stdout that is no MCP message", "bytes", len(line))
