@@ -193,6 +193,8 @@ func (f *fakeTools) Refused(_ context.Context, name, _, outcome string) {
 	defer f.mu.Unlock()
 	f.refused = append(f.refused, name+" "+outcome)
 }
+func (f *fakeTools) Cost() (tools, tokens int) { return len(f.names), 10 * len(f.names) }
+
 func (f *fakeTools) Injected() []Injected {
 	var all []Injected
 	for _, name := range f.names {

@@ -108,6 +108,8 @@ type Tools interface {
 	Unavailable() []string
 	// Injected lists the tools in the order of JSON.
 	Injected() []Injected
+	// Cost tells how many they are, and the tokens that they cost together.
+	Cost() (tools, tokens int)
 }
 
 // Injected is a tool that a request gets.

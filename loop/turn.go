@@ -87,10 +87,7 @@ func (t *turn) report() {
 	if at := t.span.SpanContext(); at.IsValid() {
 		r.TraceID = at.TraceID().String()
 	}
-	for _, tool := range t.tools.Injected() {
-		r.Injected++
-		r.InjectedTokens += tool.Tokens
-	}
+	r.Injected, r.InjectedTokens = t.tools.Cost()
 	t.rec.report = r
 }
 

@@ -26,6 +26,7 @@ type Binding struct {
 	names   []string          // of these
 	byName  map[string]*entry // all of them
 	json    []byte
+	tokens  int // of entries, together
 }
 
 // Result is the outcome of a call, told to the model.
@@ -112,6 +113,7 @@ func (ts *Toolset) bind(taken []string) *Binding {
 	for i := range b.entries {
 		b.byName[b.entries[i].Name] = &b.entries[i]
 		parts[i] = b.entries[i].JSON
+		b.tokens += b.entries[i].Tokens
 	}
 	for i := range b.omitted {
 		b.byName[b.omitted[i].Name] = &b.omitted[i]
@@ -123,6 +125,10 @@ func (ts *Toolset) bind(taken []string) *Binding {
 
 // List lists the functions in the order of JSON.
 func (b *Binding) List() []Tool { return offers(b.entries) }
+
+// Cost tells how many functions there are, and the tokens that they cost together,
+// by the same estimate as [Tool.Tokens].
+func (b *Binding) Cost() (tools, tokens int) { return len(b.entries), b.tokens }
 
 // JSON is the tools as comma-joined elements of the request's tools, without
 // brackets; empty if there are none. The bytes are the same for the same tools.
