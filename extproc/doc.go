@@ -13,7 +13,7 @@
 //
 // From the bottom up: messages.go and headers.go build and read protobuf,
 // machine*.go is the exchange as a state machine without I/O, pipe.go is a
-// bounded body, exchange.go is the goroutine that owns a stream, transport.go,
+// bounded body, exchange.go runs one stream, transport.go,
 // release.go, loop.go and writer.go are what the handler sees, pass.go copies
 // the requests that are not ours, server.go ties them to gRPC.
 //
