@@ -83,7 +83,7 @@ func startStack(tools *rig.Tools, o stackOptions) (_ *stack, err error) {
 	config := fmt.Sprintf("servers: {bench: {url: '%s', optional: false}}\n"+
 		"clients: {default: {max_tools: 2000, max_iterations: 20, loop_timeout: 10m}}\nlog: {level: warn}\n%s", s.mcp, store)
 	s.rig, err = rig.Start(ctx, rig.Options{
-		Service: filepath.Join(tools.Root(), "bin", "mcp-via-llm"), Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: "1.39",
+		Service: filepath.Join(tools.Root(), "bin", "mcp-via-llm"), Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: version(tools),
 		Dir: s.dir, Config: config, BaseURL: s.direct + "/v1", Replicas: o.Replicas,
 		Edit: func(bootstrap map[string]any) error { return s.addCopy(bootstrap, listener, copying) },
 	})
