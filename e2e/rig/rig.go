@@ -203,13 +203,11 @@ func (r *Rig) bootstrap(ctx context.Context) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("envoy-config: %w", err)
 	}
-	if r.options.Edit == nil && len(r.Replicas) == 1 {
-		return out, nil
-	}
 	var parsed map[string]any
 	if err := yaml.Unmarshal(out, &parsed); err != nil {
 		return nil, fmt.Errorf("envoy-config printed no YAML: %w", err)
 	}
+	exclusive(parsed)
 	for _, replica := range r.Replicas[1:] {
 		if err := replica.join(parsed); err != nil {
 			return nil, err
@@ -221,6 +219,18 @@ func (r *Rig) bootstrap(ctx context.Context) ([]byte, error) {
 		}
 	}
 	return yaml.Marshal(parsed)
+}
+
+// exclusive makes Envoy refuse a port that another program listens on. By default it shares ports, and two rigs that
+// chose the same one would answer for each other.
+func exclusive(bootstrap map[string]any) {
+	resources, _ := bootstrap["static_resources"].(map[string]any)
+	listeners, _ := resources["listeners"].([]any)
+	for _, listener := range listeners {
+		if l, ok := listener.(map[string]any); ok {
+			l["enable_reuse_port"] = false
+		}
+	}
 }
 
 const grace = 5 * time.Second
