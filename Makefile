@@ -57,8 +57,8 @@ bench-peers: tools build ## other gateways on the same LLM and MCP server
 	$(GO) build -o bin/bench ./bench
 	@. e2e/versions.env && [ -x .tools/peers/bin/litellm ] || { python3 -m venv .tools/peers && .tools/peers/bin/pip install -q "litellm[proxy]==$$LITELLM_VERSION"; }
 	bin/bench peers $(ARGS)
-bench-micro: ## Go benchmarks; PKG=./chat chooses
-	$(GO) test -run '^$$' -bench . -benchmem $(or $(PKG),./chat ./loop ./sse ./sessions ./extproc)
+bench-micro: ## Go benchmarks of the parts, into docs/performance.md
+	$(GO) run ./bench micro $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (default 10s)

@@ -41,6 +41,9 @@ func (r *report) judge() {
 		r.most("the same, p99, "+size(bytes), 1.5, (service.P99-envoy.P99)/(copied.P99-envoy.P99))
 	}
 	r.judgeRounds()
+	if slow := r.find("turns", fmt.Sprintf("the same, both tools take %d ms, whole", slowMS), viaService); slow != nil {
+		r.most("a mixed turn and its resume, by the longer of its two tools", 1.02, slow.P50/slowMS)
+	}
 	if service := r.find("stream", "1,000 chunks, 1 ms apart", viaService); service != nil {
 		r.most("delay of a chunk, by that of the copying filter, p50", 1.2, service.ChunkP50/r.find("stream", "1,000 chunks, 1 ms apart", viaCopy).ChunkP50)
 		r.most("the same, p99", 1.2, service.ChunkP99/r.find("stream", "1,000 chunks, 1 ms apart", viaCopy).ChunkP99)
@@ -58,18 +61,17 @@ func (r *report) judge() {
 }
 
 // judgeRounds compares what each further round adds. It asks the LLM and the tool, as a client does that is connected to
-// both, and goes through Envoy once.
+// both, and goes through Envoy once: one hop is what the same round of that client takes longer through Envoy.
 func (r *report) judgeRounds() {
 	one, three := r.find("turns", "1 rounds, whole", viaService), r.find("turns", "3 rounds, whole", viaService)
-	row := "no tool call, whole, history " + size(kilobyte)
-	direct, envoy := r.find("turns", row, viaDirect), r.find("turns", row, viaEnvoy)
-	if one == nil || three == nil || direct == nil {
+	if one == nil || three == nil {
 		return
 	}
 	floorOne, floorThree := r.find("turns", "1 rounds, whole", byHandOnly), r.find("turns", "3 rounds, whole", byHandOnly)
-	hop := envoy.P50 - direct.P50
-	added := (three.P50-one.P50)/2 - (floorThree.P50-floorOne.P50)/2
-	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, added/hop)
+	envoyOne, envoyThree := r.find("turns", "1 rounds, whole", byHandVia), r.find("turns", "3 rounds, whole", byHandVia)
+	floor := (floorThree.P50 - floorOne.P50) / 2
+	hop := (envoyThree.P50-envoyOne.P50)/2 - floor
+	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, ((three.P50-one.P50)/2-floor)/hop)
 	r.most("3 rounds, by a Go client without Envoy, p50", 1.5, three.P50/floorThree.P50)
 }
 

@@ -44,6 +44,7 @@ func turn(client *http.Client, base string, p plan) operation {
 		}
 		s, err := exchange(ctx, client, base, p.request(nonce), wanted)
 		if err == nil && p.Mixed {
+			time.Sleep(time.Duration(p.SlowMS) * time.Millisecond) // the client's own tool takes as long
 			s, err = exchange(ctx, client, base, p.resume(nonce), final)
 		}
 		s.total = time.Since(start)

@@ -63,7 +63,7 @@ func (c *peersCommand) Run() error {
 		}
 	}
 	fmt.Println(out.markdown())
-	return nil
+	return replaceIn(c.runCommand.Report, "peers", out.markdown())
 }
 
 func startLiteLLM(ctx context.Context, s *stack, program string) (base string, err error) {

@@ -115,12 +115,7 @@ func (r *report) find(section, row, way string) *figure {
 	return nil
 }
 
-const (
-	begin = "<!-- figures: made by make bench -->"
-	ends  = "<!-- end of figures -->"
-)
-
-// write stores the figures, and puts them between the two markers of the page.
+// write stores the figures, and puts them into the page.
 func (r *report) write(figures, page string) error {
 	data, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -129,16 +124,22 @@ func (r *report) write(figures, page string) error {
 	if err := os.WriteFile(figures, append(data, '\n'), 0o644); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(page)
+	return replaceIn(page, "figures", r.markdown())
+}
+
+// replaceIn puts a text between the two markers of a page that have the name.
+func replaceIn(page, name, text string) error {
+	old, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, closed := strings.Cut(rest, ends)
+	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
+	before, rest, ok := strings.Cut(string(old), begin)
+	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		return fmt.Errorf("%s has no line %q with a line %q after it", page, begin, ends)
+		return fmt.Errorf("%s has no line %q with a line %q after it", page, begin, end)
 	}
-	return os.WriteFile(page, []byte(before+begin+"\n"+r.markdown()+ends+after), 0o644)
+	return os.WriteFile(page, []byte(before+begin+text+end+after), 0o644)
 }
 
 func (r *report) markdown() string {

@@ -69,6 +69,7 @@ const (
 	kilobyte = 1000
 	chunks   = 20 // of an ordinary streamed answer
 	many     = 16 // connections
+	slowMS   = 500
 )
 
 func size(bytes int) string {
@@ -98,6 +99,8 @@ func (b *bench) turnRows() (rows []row) {
 		}
 		mixed := plan{Stream: stream, Chunks: chunks, History: kilobyte, Mixed: true}
 		rows = append(rows, b.row("mixed turn and its resume, "+form(stream), 1, mixed, viaService))
+		mixed.SlowMS = slowMS
+		rows = append(rows, b.row(fmt.Sprintf("the same, both tools take %d ms, %s", slowMS, form(stream)), 1, mixed, viaService))
 	}
 	return rows
 }

@@ -33,18 +33,19 @@ func (r *Relay) show(data string, delta gjson.Result) string {
 		return true
 	})
 	had := delta.Get("tool_calls").Exists()
+	ends := gjson.Get(data, "choices.0.finish_reason").String() != ""
 	switch entries := r.fragments(); {
 	case len(entries) > 0:
 		news = true
 		data = set(data, deltaAt+".tool_calls", "["+join(entries)+"]")
-	case had:
+	case had && (news || ends):
 		data = remove(data, deltaAt+".tool_calls")
 	}
 	if news && !r.role {
 		r.role = true
 		data = set(data, deltaAt+".role", `"assistant"`)
 	}
-	if gjson.Get(data, "choices.0.finish_reason").String() != "" {
+	if ends {
 		r.held = data
 		if news {
 			r.held = set(data, deltaAt, "{}")

@@ -91,7 +91,6 @@ func (r *Relay) Chunk(data string) (string, error) {
 		r.origin = readOrigin(chunk)
 	}
 	r.asm.ids.seed = r.seed()
-	data = r.stamp(data, chunk)
 	if usage.Exists() && (!r.Usage || present(usage)) {
 		data = remove(data, "usage")
 	}
@@ -104,7 +103,10 @@ func (r *Relay) Chunk(data string) (string, error) {
 	if at != 0 || chunk.Get("choices.1").Exists() { // other choices are not ours to show
 		data = set(data, "choices", "["+choice.Raw+"]")
 	}
-	return r.show(data, delta), nil
+	if data = r.show(data, delta); data != "" {
+		data = r.stamp(data, chunk)
+	}
+	return data, nil
 }
 
 // choose finds the choice of this segment; requests with n > 1 never come here.
@@ -239,9 +241,9 @@ func (r *Relay) inRole(delta string) string {
 // client asked for it. Extensions go on the very last one.
 func (r *Relay) Finish(reason, usage, extensions string) []string {
 	r.Name()
-	last := r.held
-	if last == "" {
-		last = r.blank("{}")
+	last := r.blank("{}")
+	if r.held != "" {
+		last = r.stamp(r.held, gjson.Parse(r.held))
 	}
 	last = set(last, "choices.0.finish_reason", quote(reason))
 	if !r.role {

@@ -265,3 +265,28 @@ func BenchmarkRelay(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAssembly puts a call of an MCP tool together whose arguments come in
+// fragments of some 20 bytes, as providers send them.
+func BenchmarkAssembly(b *testing.B) {
+	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
+		chunks := []string{delta(`{"index":0,"id":"a","function":{"name":"mcp_wx__now","arguments":"{\"text\":\""}}`)}
+		for range size/20 + 1 {
+			chunks = append(chunks, delta(`{"index":0,"function":{"arguments":"and so on and so on "}}`))
+		}
+		chunks = append(chunks, delta(`{"index":0,"function":{"arguments":"\"}"}}`), `{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`)
+		in := 0
+		for _, c := range chunks {
+			in += len(c)
+		}
+		b.Run(fmt.Sprintf("%d KiB", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(in))
+			b.ReportAllocs()
+			for b.Loop() {
+				if reply, _, err := feed(newRelay(), chunks...); err != nil || len(reply.Calls) != 1 || len(reply.Calls[0].Arguments) < size {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

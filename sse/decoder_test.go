@@ -145,15 +145,16 @@ func FuzzDecoder(f *testing.F) {
 }
 
 func BenchmarkDecoder(b *testing.B) {
-	in := []byte(strings.Repeat("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word \"}}]}\n\n", 1000))
-	for _, size := range []int{len(in), 4096, 64} {
-		b.Run(fmt.Sprintf("push of %d", size), func(b *testing.B) {
+	const event = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word \"}}]}\n\n"
+	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
+		in := []byte(strings.Repeat(event, size/len(event)+1))
+		b.Run(fmt.Sprintf("%d KiB", size>>10), func(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
 				d := Decoder{MaxEvent: 1 << 20}
 				for rest := in; len(rest) > 0; {
-					n := min(size, len(rest))
+					n := min(4096, len(rest))
 					if err := d.Push(rest[:n], func(Event) error { return nil }); err != nil {
 						b.Fatal(err)
 					}
