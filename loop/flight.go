@@ -34,15 +34,16 @@ type flight struct {
 }
 
 // fly starts the MCP calls of a segment, save those whose results are known. Every
-// call will have a result: one that says what went wrong, if need be.
+// call will have a result: one that says what went wrong, if need be. Where no server
+// can have the user asked, the turn has nothing to do but wait: it runs the last
+// call itself, so that a single one costs no goroutine.
 func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 	f := &flight{t: t, place: place, calls: calls, targets: t.bound, results: make([]Result, len(calls)), wanted: make(chan struct{}, 1), stands: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.calls)
 	f.cancel = cancel
-	for range calls {
-		f.done = append(f.done, make(chan struct{}))
-	}
+	var missing []int
 	for i, call := range calls {
+		f.done = append(f.done, make(chan struct{}))
 		if known[i].Outcome != DeclinedUnaskable {
 			t.called(call.Name, call.Arguments)
 		}
@@ -51,15 +52,20 @@ func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 			close(f.done[i])
 			continue
 		}
-		go func() {
-			defer close(f.done[i])
+		missing = append(missing, i)
+	}
+	for n, i := range missing {
+		if n == len(missing)-1 && !t.client.Elicit {
 			f.run(ctx, i)
-		}()
+		} else {
+			go f.run(ctx, i)
+		}
 	}
 	return f
 }
 
 func (f *flight) run(ctx context.Context, i int) {
+	defer close(f.done[i])
 	call := f.calls[i]
 	entry := f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1})
 	defer f.t.take()()
