@@ -31,7 +31,7 @@ type Pool struct {
 func (s *Source) NewPool() (*Pool, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost, t.MaxConnsPerHost, t.MaxResponseHeaderBytes = maxIdleConns, maxConns, maxHeader
-	t.ResponseHeaderTimeout = 0 // a call may take its time; its context bounds it
+	t.ResponseHeaderTimeout = 0                        // a call may take its time; its context bounds it
 	t.ReadBufferSize, t.WriteBufferSize = 2<<10, 2<<10 // a call that waits holds both
 	// A standing stream may be silent for hours: only pings find a dead peer.
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
