@@ -87,10 +87,12 @@ type ToolLimits struct {
 // answers there is no other. Results are never in it.
 type Audit struct {
 	// File gets one JSON line for each call: a path, which is opened again when the
-	// file was moved away (or at SIGHUP), or stderr. Default "" (off).
+	// file was moved away (or at SIGHUP), or stderr. Where logs go out over
+	// OpenTelemetry, each line is a log record there, too. Default "" (off: no
+	// records anywhere).
 	File string `yaml:"file"`
 	// Arguments are recorded as their digest (SHA-256 of their canonical JSON,
-	// RFC 8785; default) or in full.
+	// RFC 8785; default) or in full, in the file and over OpenTelemetry alike.
 	Arguments string `yaml:"arguments"`
 }
 

@@ -271,10 +271,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.start, t.span, t.servers = start, span, servers
 	t.session = h.openSession(client, r, req)
 	t.report()
-	if wrong := t.remember(r.Context()); wrong != nil {
-		t.failure = wrong.Code
-		t.endTurn(wrong)
-		wrong.WriteTo(w)
+	if err := t.remember(r.Context()); err != nil {
+		defer h.OnStart(t.rec)()
+		t.fail(r.Context(), err)
 		return
 	}
 	t.notices = t.lapsed()
@@ -291,6 +290,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.OnStart(t.rec)()
+	defer t.crashed()
 	t.run()
 }
 

@@ -29,7 +29,7 @@ func (h *handler) openSession(c *Client, r *http.Request, req *chat.Request) *se
 // not. Without a store a turn goes on with what the client sent, unless it brings
 // results of calls or the user's answer to a question: those may belong to an
 // earlier turn's calls.
-func (t *turn) remember(ctx context.Context) *chat.Error {
+func (t *turn) remember(ctx context.Context) error {
 	t.conv = newConversation(t.session.scope.ID, t.req.Messages())
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -43,7 +43,7 @@ func (t *turn) remember(ctx context.Context) *chat.Error {
 	}
 	if (t.conv.endsInResult() || t.conv.answersQuestion()) && !t.h.Degrade {
 		t.h.Log.ErrorContext(ctx, "the session store is away, a turn that brings results or an answer is refused", "err", err)
-		return storeAway
+		return fmt.Errorf("%w: %w", sessions.ErrUnavailable, err)
 	}
 	t.h.Log.WarnContext(ctx, "the session store is away, a turn goes on without hidden history", "err", err)
 	t.session.event(EventDegraded)

@@ -242,6 +242,9 @@ func TestStoreAway(t *testing.T) {
 			if w.Code != tt.status {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
+			if len(g.reports) != 1 || g.reports[0].Status != tt.status || (g.reports[0].StopReason == StopError) != (tt.status == 503) {
+				t.Errorf("reports %+v", g.reports)
+			}
 			if tt.status == 503 && (gjson.Get(w.Body.String(), "error.code").String() != "store_unavailable" || g.model.count() != 0) {
 				t.Errorf("%s", w.Body)
 			}

@@ -113,6 +113,49 @@ func TestCutWhileCopied(t *testing.T) {
 	}
 }
 
+// TestTurnsThatNeverRan asserts that a turn that is refused before its first segment,
+// and one in which the service breaks, end as others do.
+func TestTurnsThatNeverRan(t *testing.T) {
+	for name, row := range map[string]struct {
+		away   bool
+		body   string
+		status int
+		failed string
+	}{
+		"the store is away":  {true, chatOf(asks, `{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`, `{"role":"tool","tool_call_id":"c","content":"x"}`), 503, "store_unavailable"},
+		"the service breaks": {false, question + "}", 500, "internal_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s spans
+			rigs, ways, _ := replicas(t, 1)
+			g := s.traced(rigs[0])
+			g.answer(func(*http.Request) (*http.Response, error) { panic("boom") })
+			ways[0].away.Store(row.away)
+			started, over := 0, 0
+			g.options.OnStart = func(*Ledger) func() { started++; return func() { over++ } }
+			func() {
+				defer func() {
+					if p := recover(); (p == nil) != row.away {
+						t.Errorf("panic %v", p)
+					}
+				}()
+				g.post(row.body)
+			}()
+			if len(g.reports) != 1 || started != 1 || over != 1 {
+				t.Fatalf("%d reports, %d started, %d over", len(g.reports), started, over)
+			}
+			if r := g.reports[0]; r.StopReason != StopError || r.Status != row.status || r.Error == "" {
+				t.Errorf("%+v", r)
+			}
+			turn := s.one(t, turnSpan)
+			if turn.Status().Code != codes.Error || attr(turn, "error.type") != row.failed || attr(turn, "mcp_via_llm.stop_reason") != StopError ||
+				attr(turn, "http.response.status_code") != strconv.Itoa(row.status) {
+				t.Errorf("%v %v", turn.Attributes(), turn.Status())
+			}
+		})
+	}
+}
+
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("broken") }

@@ -299,6 +299,17 @@ func (t *turn) close(stop, reason string) error {
 	return nil
 }
 
+var errCrashed = errors.New("the gateway failed")
+
+// crashed closes the report of a turn that panicked: its client gets a 500, or an
+// answer that breaks off.
+func (t *turn) crashed() {
+	if t.rec.Report().StopReason == "" {
+		t.failure = "internal_error"
+		t.end(StopError, http.StatusInternalServerError, errCrashed)
+	}
+}
+
 // end closes the report.
 func (t *turn) end(stop string, status int, err error) {
 	t.rec.note(func(r *Report) {

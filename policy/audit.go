@@ -16,7 +16,7 @@ const Stderr = "stderr"
 
 // AuditTarget says where records go.
 type AuditTarget struct {
-	File string // a path, [Stderr], or "" for no file
+	File string // a path, [Stderr], or "" for no audit log: then there are no records at all
 	Full bool   // arguments are written as they are, not only their digest
 }
 
@@ -26,7 +26,8 @@ type AuditOptions struct {
 	Stderr io.Writer
 	// Log is told when records cannot be written, and when they can again.
 	Log *slog.Logger
-	// Logs gets every record too, as an OpenTelemetry log record; nil for none.
+	// Logs gets every record that the file gets, as an OpenTelemetry log record; nil
+	// for none.
 	Logs log.LoggerProvider
 	// Count is told of records that were written and that were lost; nil for nobody.
 	Count func(outcome string, n int)
@@ -108,17 +109,14 @@ func (a *Audit) Write(ctx context.Context, r Record) {
 	a.mu.Lock()
 	target := a.target
 	a.mu.Unlock()
-	enabled := a.logger.Enabled(ctx, log.EnabledParameters{Severity: log.SeverityInfo})
-	if target.File == "" && !enabled {
+	if target.File == "" {
 		return
 	}
 	sum := digest(r.arguments)
-	if enabled {
+	if a.logger.Enabled(ctx, log.EnabledParameters{Severity: log.SeverityInfo}) {
 		r.emit(ctx, a.logger, sum, target.Full)
 	}
-	if target.File != "" {
-		a.add(r.line(sum, target.Full))
-	}
+	a.add(r.line(sum, target.Full))
 }
 
 func (a *Audit) add(line []byte) {

@@ -301,13 +301,22 @@ func (r *recording) Emit(_ context.Context, record log.Record) {
 
 func TestAuditToOpenTelemetry(t *testing.T) {
 	r := &recorder{}
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	a := NewAudit(AuditOptions{Logs: r})
+	a.Update(AuditTarget{Full: true}) // without a file there is no audit log, also not there
+	a.Write(t.Context(), record(6))
+	a.Update(AuditTarget{File: file})
 	a.Write(t.Context(), record(7))
-	a.Update(AuditTarget{Full: true})
+	a.Update(AuditTarget{File: file, Full: true})
 	denied := record(8)
 	denied.Outcome, denied.Reason = OutcomeDenied, "tools"
 	a.Write(t.Context(), denied)
+	a.Update(AuditTarget{})
+	a.Write(t.Context(), record(9))
 	a.Close(t.Context())
+	if len(r.records) != 2 {
+		t.Fatalf("%d records", len(r.records))
+	}
 	attributes := func(r log.Record) map[string]string {
 		all := map[string]string{}
 		r.WalkAttributes(func(kv attribute.KeyValue) bool {
