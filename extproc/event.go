@@ -28,6 +28,9 @@ const (
 	EventRefused EventKind = "refused"
 )
 
+// Faults are the events that say that Envoy's side or ours is wrong.
+var Faults = []EventKind{EventForgedMarker, EventLooped, EventPanic, EventProtocol, EventUnsupportedMode}
+
 // Outcome is how an exchange ended.
 type Outcome string
 

@@ -50,6 +50,11 @@ const (
 	EventDegraded  = "degraded"   // the store was away and the turn went on without it
 )
 
+// Events are all of them.
+var Events = []string{
+	EventHit, EventMiss, EventEdited, EventPending, EventResumed, EventExpired, EventApproved, EventDenied, EventTakenOver, EventClaimed, EventDegraded,
+}
+
 const (
 	leaseTTL  = 15 * time.Second       // a replica that is silent for so long is gone
 	heartbeat = leaseTTL / 3           // how often a lease is renewed

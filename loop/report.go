@@ -21,6 +21,9 @@ const (
 	StopCancelled     = "cancelled" // the client went away; nobody gets it but the operator
 )
 
+// StopReasons are all of them.
+var StopReasons = []string{StopAnswer, StopClientCalls, StopMaxIterations, StopTimeout, StopError, StopApproval, StopCancelled}
+
 // Report tells an operator what happened in a turn. It has names, times and
 // counts, and nothing of what was said.
 type Report struct {

@@ -201,9 +201,7 @@ func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *
 	t.h.Content.exchange(ctx, span, body, reply)
 	if err != nil {
 		span.SetAttributes(semconv.ErrorTypeKey.String(r.ErrorType))
-		if r.ErrorType != StopCancelled {
-			span.SetStatus(codes.Error, saying(err, r.ErrorType))
-		}
+		span.SetStatus(codes.Error, saying(err, r.ErrorType))
 	}
 }
 

@@ -156,6 +156,36 @@ func TestTurnsThatNeverRan(t *testing.T) {
 	}
 }
 
+// TestLeavingInATrace asserts that a client's leaving fails what was cut short, and
+// not the turn, which is the server's side.
+func TestLeavingInATrace(t *testing.T) {
+	for name, leavesIn := range map[string]string{"a segment": "chat m", "a call": "execute_tool mcp_wx__now"} {
+		t.Run(name, func(t *testing.T) {
+			var s spans
+			g := s.traced(newRig())
+			ctx, leave := context.WithCancelCause(t.Context())
+			leaves := func() { leave(context.Canceled) }
+			if leavesIn == "chat m" {
+				g.answer(func(r *http.Request) (*http.Response, error) { leaves(); return nil, context.Cause(r.Context()) })
+			} else {
+				g.answer(whole(calls("mcp_wx__now", "{}")))
+				g.tools.run = func(ctx context.Context, _, _ string) Result {
+					leaves()
+					<-ctx.Done()
+					return Result{Text: "Error: cancelled", Outcome: "cancelled"}
+				}
+			}
+			g.post(question+"}", func(r *http.Request) { *r = *r.WithContext(ctx) })
+			if cut := s.one(t, leavesIn); cut.Status().Code != codes.Error || attr(cut, "error.type") != StopCancelled {
+				t.Errorf("%v %v", cut.Attributes(), cut.Status())
+			}
+			if turn := s.one(t, turnSpan); turn.Status().Code != codes.Unset || attr(turn, "error.type") != "" || attr(turn, "mcp_via_llm.stop_reason") != StopCancelled {
+				t.Errorf("%v %v", turn.Attributes(), turn.Status())
+			}
+		})
+	}
+}
+
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("broken") }

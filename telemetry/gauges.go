@@ -17,6 +17,7 @@ type State struct {
 	PendingCalls int // those calls
 	StoreKeys    int // of the store in memory; less than 0: in Redis, not counted
 	StoreBytes   int64
+	Omitted      map[string]int // tools without room in the last request of each client that is configured
 }
 
 // Server is the state of an MCP server.
@@ -31,19 +32,19 @@ type Server struct {
 // gauges. It is called once.
 func (m *Metrics) Observe(now func() State) error {
 	var errs []error
-	gauge := func(name, help string) metric.Int64ObservableGauge {
-		g, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(help))
+	gauge := func(name, unit, help string) metric.Int64ObservableGauge {
+		g, err := m.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(help))
 		errs = append(errs, err)
 		return g
 	}
-	connected := gauge("mcp_via_llm.server.connected", "1 while the MCP server is connected, else 0.")
-	tools := gauge("mcp_via_llm.server.tools", "Tools in the catalog of the MCP server.")
-	active := gauge("mcp_via_llm.turns.active", "Turns that run.")
-	turns := gauge("mcp_via_llm.pending.turns", "Mixed turns whose MCP calls run in the background on this replica.")
-	calls := gauge("mcp_via_llm.pending.calls", "MCP calls that run in the background on this replica.")
-	keys := gauge("mcp_via_llm.store.keys", "Records, bags and leases in the embedded session store.")
-	size, err := m.meter.Int64ObservableGauge("mcp_via_llm.store.size", metric.WithUnit("By"), metric.WithDescription("Size of the embedded session store."))
-	errs = append(errs, err)
+	connected := gauge("mcp_via_llm.server.connected", "", "1 while the MCP server is connected, else 0.")
+	tools := gauge("mcp_via_llm.server.tools", "{tool}", "Tools in the catalog of the MCP server.")
+	active := gauge("mcp_via_llm.turns.active", "{turn}", "Turns that run.")
+	turns := gauge("mcp_via_llm.pending.turns", "{turn}", "Mixed turns whose MCP calls run in the background on this replica.")
+	calls := gauge("mcp_via_llm.pending.calls", "{call}", "MCP calls that run in the background on this replica.")
+	keys := gauge("mcp_via_llm.store.keys", "{key}", "Records, bags and leases in the embedded session store.")
+	size := gauge("mcp_via_llm.store.size", "By", "Size of the embedded session store.")
+	omitted := gauge("mcp_via_llm.tools.omitted", "{tool}", "Tools for which max_tools had no room in the client's last request.")
 	age, err := m.meter.Float64ObservableGauge("mcp_via_llm.server.catalog.age", metric.WithUnit("s"), metric.WithDescription("Time since the MCP server's tools were last listed."))
 	errs = append(errs, err)
 	_, err = m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -67,7 +68,10 @@ func (m *Metrics) Observe(now func() State) error {
 			o.ObserveInt64(keys, int64(s.StoreKeys))
 			o.ObserveInt64(size, s.StoreBytes)
 		}
+		for client, n := range s.Omitted {
+			o.ObserveInt64(omitted, int64(n), metric.WithAttributes(attribute.String("client", client)))
+		}
 		return nil
-	}, connected, tools, active, turns, calls, keys, size, age)
+	}, connected, tools, active, turns, calls, keys, size, age, omitted)
 	return errors.Join(append(errs, err)...)
 }

@@ -54,7 +54,6 @@ type Metrics struct {
 	sessions     metric.Int64Counter
 	storeOps     metric.Float64Histogram
 	audit        metric.Int64Counter
-	omitted      metric.Int64Gauge
 
 	operation  genaiconv.ClientOperationDuration
 	tokens     genaiconv.ClientTokenUsage
@@ -113,11 +112,39 @@ func newMetrics(ctx context.Context, about *resource.Resource) (*Metrics, error)
 	if err := m.instruments(); err != nil {
 		return nil, err
 	}
-	// A series that begins with its first event has no increase to alert on.
+	return m, nil
+}
+
+// Known are the values that counters are told apart by, as far as they are known
+// before anything happens.
+type Known struct {
+	Clients, StopReasons []string
+	ExtProcEvents        []string // of those that have no outcome
+	SessionEvents        []string
+	AuditOutcomes        []string
+}
+
+// Begin starts counters at 0: to Prometheus a series that begins with its first
+// event has no increase, and alerts would miss that.
+func (m *Metrics) Begin(k Known) {
+	ctx := context.Background()
 	for _, outcome := range []string{ReloadApplied, ReloadRefused} {
 		m.reloads.Add(ctx, 0, byOutcome.of(outcome).add...)
 	}
-	return m, nil
+	for _, client := range k.Clients {
+		for _, reason := range k.StopReasons {
+			m.turns.Add(ctx, 0, byStop.of(client, reason).add...)
+		}
+	}
+	for _, event := range k.ExtProcEvents {
+		m.extproc.Add(ctx, 0, byHappening.of(event, "").add...)
+	}
+	for _, event := range k.SessionEvents {
+		m.sessions.Add(ctx, 0, byEvent.of(event).add...)
+	}
+	for _, outcome := range k.AuditOutcomes {
+		m.audit.Add(ctx, 0, byOutcome.of(outcome).add...)
+	}
 }
 
 // making collects the errors of making instruments.
@@ -140,24 +167,23 @@ func (m *making) seconds(name string, buckets metric.HistogramOption, help strin
 
 func (m *Metrics) instruments() error {
 	n := &making{meter: m.meter}
-	m.turns = n.counter("mcp_via_llm.turns", "", "Turns that ended, by client and stop reason.")
+	m.turns = n.counter("mcp_via_llm.turns", "{turn}", "Turns that ended, by client and stop reason.")
 	m.turnDuration = n.seconds("mcp_via_llm.turn.duration", turnSeconds, "Wall time of turns.")
 	m.firstByte = n.seconds("mcp_via_llm.turn.time_to_first_byte", turnSeconds, "From a turn's start to the first byte of its answer.")
 	m.silence = n.seconds("mcp_via_llm.turn.longest_silence", turnSeconds, "The longest time in which a streamed answer that had begun brought nothing but keep-alives.")
-	m.calls = n.counter("mcp_via_llm.tool.calls", "", "MCP calls that ended, by outcome.")
+	m.calls = n.counter("mcp_via_llm.tool.calls", "{call}", "MCP calls that ended, by outcome.")
 	m.callDuration = n.seconds("mcp_via_llm.tool.duration", turnSeconds, "Wall time of MCP calls.")
 	m.cached = n.counter("mcp_via_llm.prompt_cache.tokens", "{token}", "Input tokens by what the provider's prompt cache did for them: read, write or none.")
-	m.reloads = n.counter("mcp_via_llm.config.reloads", "", "Changes of the configuration file, by outcome.")
-	m.extproc = n.counter("mcp_via_llm.extproc.events", "", "What happened on external-processing streams.")
-	m.sessions = n.counter("mcp_via_llm.session.events", "", "What happened to hidden history, mixed turns and journals.")
+	m.reloads = n.counter("mcp_via_llm.config.reloads", "{reload}", "Changes of the configuration file, by outcome.")
+	m.extproc = n.counter("mcp_via_llm.extproc.events", "{event}", "What happened on external-processing streams.")
+	m.sessions = n.counter("mcp_via_llm.session.events", "{event}", "What happened to hidden history, mixed turns and journals.")
 	m.storeOps = n.seconds("mcp_via_llm.store.duration", storeSeconds, "Time of operations of the session store, by outcome.")
-	m.audit = n.counter("mcp_via_llm.audit.records", "", "Records of the audit log, by whether its file has them.")
-	errs := make([]error, 5)
-	m.segments, errs[0] = m.meter.Int64Histogram("mcp_via_llm.turn.segments", segmentBuckets, metric.WithDescription("Exchanges with the LLM in one turn."))
+	m.audit = n.counter("mcp_via_llm.audit.records", "{record}", "Records of the audit log, by whether its file has them.")
+	errs := make([]error, 4)
+	m.segments, errs[0] = m.meter.Int64Histogram("mcp_via_llm.turn.segments", segmentBuckets, metric.WithUnit("{segment}"), metric.WithDescription("Exchanges with the LLM in one turn."))
 	m.operation, errs[1] = genaiconv.NewClientOperationDuration(m.meter, modelSeconds)
 	m.tokens, errs[2] = genaiconv.NewClientTokenUsage(m.meter, tokenBuckets)
 	m.firstChunk, errs[3] = genaiconv.NewClientOperationTimeToFirstChunk(m.meter, chunkSeconds)
-	m.omitted, errs[4] = m.meter.Int64Gauge("mcp_via_llm.tools.omitted", metric.WithDescription("Tools for which max_tools had no room in the client's last request."))
 	return errors.Join(append(n.errs, errs...)...)
 }
 
@@ -201,11 +227,6 @@ func (m *Metrics) ToolCall(ctx context.Context, server, tool, outcome string, du
 	}
 	m.calls.Add(ctx, 1, byTool.of(server, tool, outcome).add...)
 	m.callDuration.Record(ctx, duration.Seconds(), byServer.of(server, outcome).record...)
-}
-
-// Omitted tells how many tools had no room in a request of a client.
-func (m *Metrics) Omitted(client string, tools int) {
-	m.omitted.Record(context.Background(), int64(tools), byClient.of(client).record...)
 }
 
 // Outcomes of a changed configuration file.

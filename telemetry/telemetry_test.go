@@ -58,7 +58,7 @@ func TestMetricsByName(t *testing.T) {
 	s := start(t)
 	ctx := t.Context()
 	err := s.Observe(func() State {
-		return State{ActiveTurns: 2, PendingTurns: 1, PendingCalls: 3, StoreKeys: 7, StoreBytes: 99,
+		return State{ActiveTurns: 2, PendingTurns: 1, PendingCalls: 3, StoreKeys: 7, StoreBytes: 99, Omitted: map[string]int{"default": 37},
 			Servers: []Server{{Name: "files", Connected: true, Tools: 4, Listed: time.Now()}, {Name: "web"}}}
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func TestMetricsByName(t *testing.T) {
 	s.ExtProc("exchange", "answered")
 	s.Session("hit")
 	s.Audit("written", 2)
-	s.Omitted("default", 37)
+	s.Begin(Known{Clients: []string{"quiet"}, StopReasons: []string{"error"}, ExtProcEvents: []string{"looped"}, SessionEvents: []string{"expired"}, AuditOutcomes: []string{"lost"}})
 	s.Store(ctx, "load", "unavailable", time.Millisecond)
 	got := scrape(s.Metrics, "")
 	const openai = `gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="gpt-5",gen_ai_response_model="gpt-5-2026"`
@@ -111,6 +111,11 @@ func TestMetricsByName(t *testing.T) {
 		`gen_ai_client_token_usage_sum{` + openai + `,gen_ai_token_type="output",` + server + `} 20`,
 		`mcp_via_llm_prompt_cache_tokens_total{cache="read",` + openai + `,` + server + `} 60`,
 		`mcp_via_llm_prompt_cache_tokens_total{cache="none",` + openai + `,` + server + `} 40`,
+		`mcp_via_llm_turns_total{client="quiet",stop_reason="error"} 0`,
+		`mcp_via_llm_extproc_events_total{event="looped",outcome=""} 0`,
+		`mcp_via_llm_session_events_total{event="expired"} 0`,
+		`mcp_via_llm_audit_records_total{outcome="lost"} 0`,
+		`mcp_via_llm_config_reloads_total{outcome="applied"} 0`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(got, want) {

@@ -116,6 +116,7 @@ func (a *app) swap(cfg *config.Config) {
 	a.limits.Update(limits(cfg))
 	a.audit.Update(cfg.Audit.Target())
 	a.current.Store(s)
+	a.begin(cfg)
 }
 
 // mustParse parses a URL that the configuration has validated.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
 )
@@ -16,6 +17,7 @@ import (
 type shortage struct {
 	mu   sync.Mutex
 	said map[string]time.Time // when, by client and what was left out
+	last map[string]int       // tools left out of the last request, by client
 }
 
 const (
@@ -24,14 +26,19 @@ const (
 	saidList = 20 // names in one line of the log
 )
 
-// isNews reports whether it is time to say that a client's tools have no room.
+// isNews notes what a request of a client has no room for, and reports whether it
+// is time to say so.
 func (s *shortage) isNews(client string, omitted []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[string]int{}
+	}
+	s.last[client] = len(omitted)
 	if len(omitted) == 0 {
 		return false
 	}
 	key := client + "\x00" + strings.Join(omitted, "\x00")
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if at, ok := s.said[key]; ok && time.Since(at) < saidFor {
 		return false
 	}
@@ -42,11 +49,24 @@ func (s *shortage) isNews(client string, omitted []string) bool {
 	return true
 }
 
+// counts gives how many tools were left out of the last request of each of the
+// clients.
+func (s *shortage) counts(clients map[string]config.Client) map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]int{}
+	for name, n := range s.last {
+		if _, there := clients[name]; there {
+			all[name] = n
+		}
+	}
+	return all
+}
+
 // omitted tells the operator what there was no room for in a request that has
 // functions of the client's own.
 func (a *app) omitted(c *loop.Client, b *mcp.Binding, own int) {
 	names := b.Omitted()
-	a.telemetry.Omitted(c.Name, len(names))
 	if a.short.isNews(c.Name, names) {
 		a.log.Warn("tools are left out, because max_tools or max_tools_bytes has no room for all; the model finds and calls them through mcp_search_tools and mcp_call_tool",
 			"client", c.Name, "max_tools", c.MaxTools, "max_tools_bytes", c.MaxToolsBytes, "client_functions", own, "left_out", len(names), "first", names[:min(len(names), saidList)])

@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-via-llm/mcp-via-llm/config"
 )
 
 // What has no room is said once while it stays the same, and again after a while.
@@ -28,6 +31,9 @@ func TestShortageIsSaidOnce(t *testing.T) {
 			if got := s.isNews(row.client, row.names); got != row.want {
 				t.Errorf("%+v: %v", row, got)
 			}
+		}
+		if got := s.counts(map[string]config.Client{"a": {}, "new": {}}); !maps.Equal(got, map[string]int{"a": 2}) {
+			t.Errorf("left out of the last requests: %v", got) // not of b, which is not configured any more
 		}
 		for i := range 3 * saidMax {
 			s.isNews("a", []string{fmt.Sprint(i)})

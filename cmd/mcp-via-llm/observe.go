@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/extproc"
 	"github.com/mcp-via-llm/mcp-via-llm/loop"
 	"github.com/mcp-via-llm/mcp-via-llm/mcp"
+	"github.com/mcp-via-llm/mcp-via-llm/policy"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
 )
@@ -41,6 +44,18 @@ func (a *app) observed(o *loop.Options, cfg *config.Config) {
 	}
 	o.OnStart = func(l *loop.Ledger) func() { return a.turns.Start(l) }
 	o.OnTurn, o.OnSegment = a.turnEnded, a.segmentEnded
+}
+
+// begin starts the counters of a configuration.
+func (a *app) begin(cfg *config.Config) {
+	var events []string
+	for _, kind := range extproc.Faults {
+		events = append(events, string(kind))
+	}
+	a.telemetry.Begin(telemetry.Known{
+		Clients: slices.Collect(maps.Keys(cfg.Clients)), StopReasons: loop.StopReasons, ExtProcEvents: events, SessionEvents: loop.Events,
+		AuditOutcomes: []string{policy.AuditWritten, policy.AuditLost},
+	})
 }
 
 // answers says who answers a profile's requests.
@@ -81,7 +96,7 @@ func (a *app) storeUsed(ctx context.Context, e sessions.Event) {
 
 // state is what the gauges show.
 func (a *app) state() telemetry.State {
-	s := telemetry.State{ActiveTurns: a.turns.Active(), StoreKeys: -1}
+	s := telemetry.State{ActiveTurns: a.turns.Active(), StoreKeys: -1, Omitted: a.short.counts(a.current.Load().config.Clients)}
 	s.PendingTurns, s.PendingCalls = a.memory.Pending()
 	if keys, bytes, ok := sessions.Size(a.store); ok {
 		s.StoreKeys, s.StoreBytes = keys, bytes

@@ -40,9 +40,6 @@ func limits(cfg *config.Config) map[string]policy.ServerLimits {
 
 // newAudit starts the audit log.
 func (a *app) newAudit(cfg *config.Config) *policy.Audit {
-	for _, outcome := range []string{policy.AuditWritten, policy.AuditLost} {
-		a.telemetry.Audit(outcome, 0) // so that the first loss is an increase
-	}
 	return policy.NewAudit(policy.AuditOptions{Target: cfg.Audit.Target(), Stderr: os.Stderr, Log: a.log, Logs: a.telemetry.Logs, Count: a.telemetry.Audit})
 }
 
