@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
@@ -131,19 +132,30 @@ func (c *conversation) replies() (at []int) {
 	return at
 }
 
-// results gives the tool messages that directly follow message i.
-func (c *conversation) results(i int) []chat.Message {
-	end := i + 1
-	for end < len(c.messages) && c.messages[end].Role == "tool" {
-		end++
+// results gives the places of what the client sends as results of the calls in message
+// i: the tool messages that directly follow it, and those further down that answer one
+// of the calls. A user who speaks while the application is at work, or a note of the
+// application's, may come between.
+func (c *conversation) results(i int) (at []int) {
+	next := i + 1
+	for ; next < len(c.messages) && c.messages[next].Role == "tool"; next++ {
+		at = append(at, next)
 	}
-	return c.messages[i+1 : end]
+	open := slices.Clone(c.messages[i].CallIDs)
+	for ; next < len(c.messages) && len(open) > 0; next++ {
+		switch m := c.messages[next]; {
+		case m.Role == "tool" && slices.Contains(open, m.CallID):
+			at = append(at, next)
+		case len(m.CallIDs) > 0: // some models count their calls afresh in every message
+			open = slices.DeleteFunc(open, func(id string) bool { return slices.Contains(m.CallIDs, id) })
+		}
+	}
+	return at
 }
 
-// brings says whether message i is the one whose calls the request brings the
-// results of.
+// brings says whether the request ends with a result of message i's calls.
 func (c *conversation) brings(i int) bool {
-	return c.endsInResult() && i+1+len(c.results(i)) == len(c.messages)
+	return slices.Contains(c.results(i), len(c.messages)-1)
 }
 
 // answer gives the place of the user's message that follows message i, instructions
@@ -160,8 +172,9 @@ func (c *conversation) answer(i int) (at int, ok bool) {
 // last says whether nothing but words of the user's and instructions follow message
 // i and the results that it brought.
 func (c *conversation) last(i int) bool {
-	for _, m := range c.messages[i+1+len(c.results(i)):] {
-		if m.Role != "user" && !m.System() {
+	results := c.results(i)
+	for at := i + 1; at < len(c.messages); at++ {
+		if m := c.messages[at]; m.Role != "user" && !m.System() && !slices.Contains(results, at) {
 			return false
 		}
 	}

@@ -134,9 +134,9 @@ func (t *turn) settleQuestions(ctx context.Context, k *recalled) error {
 			}
 			q := &k.questions[i]
 			reply := cancelled
-			if n := slices.IndexFunc(results, func(m chat.Message) bool { return m.CallID == id }); n >= 0 {
+			if n := slices.IndexFunc(results, func(n int) bool { return t.conv.messages[n].CallID == id }); n >= 0 {
 				var ok bool
-				if reply, ok = q.read(results[n].Words()); !ok {
+				if reply, ok = q.read(t.conv.messages[results[n]].Words()); !ok {
 					t.h.Log.WarnContext(ctx, "what an application answered to a server's question is no answer, or does not fit the question's schema: it counts as cancel",
 						"server", q.server, "client", t.client.Name)
 				}

@@ -30,9 +30,8 @@ func (t *turn) lapsed() (notices []chat.Replacement) {
 	if !t.conv.last(q) {
 		return nil
 	}
-	for i, m := range t.conv.results(q) {
-		if isQuestion(m.CallID) && slices.Contains(t.conv.messages[q].CallIDs, m.CallID) {
-			at := q + 1 + i
+	for _, at := range t.conv.results(q) {
+		if m := t.conv.messages[at]; isQuestion(m.CallID) && slices.Contains(t.conv.messages[q].CallIDs, m.CallID) {
 			notices = append(notices, chat.Replacement{From: at, To: at + 1, With: [][]byte{chat.ToolMessage(m.CallID, noticeLapsedElicit)}})
 		}
 	}

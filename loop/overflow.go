@@ -7,21 +7,34 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
-// tooLong is how providers and model servers say that a request has more tokens than
-// the model, or one request of the account, takes: OpenAI, Azure, Anthropic, Bedrock,
-// Gemini, Mistral, DeepSeek, Groq, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio. Most
-// do so with status 400, some with 413, 422, 429 or 500. Nothing of it fits a rate limit
-// that passes with time.
+// tooLong is how providers and model servers say that a request has more tokens or bytes
+// than the model, or one request of the account, takes: OpenAI, Azure, Anthropic, Bedrock,
+// Gemini, Mistral, DeepSeek, Kimi, DashScope, GLM, MiniMax, Doubao, ERNIE, Hunyuan, Groq,
+// Cerebras, Cohere, watsonx, Databricks, Snowflake, vLLM, SGLang, TGI, llama.cpp, Ollama,
+// LM Studio. Most do so with status 400, some with 413, 422, 429 or 500. Nothing of it
+// fits a rate limit that passes with time.
 var tooLong = regexp.MustCompile(`(?i)` +
-	`context.?length|context.?window|(context|n_ctx)[^.]{0,20}size|exceed_context|string_above_max_length` +
-	`|(prompt|input|request|messages?|conversation)\b[^.{}]{0,40}\b(is|are|was) too (long|large)|(request|prompt|input)[ _]too[ _](large|long)` +
-	`|too many (input |prompt |total )?tokens|too large for model|reduce (the|your) (length|input|prompt)|input is too long` +
-	`|tokens?\b[^.{}]{0,60}exceeds? (the )?(maximum|model|limit|max|configured)|exceeds? (the )?(maximum|max|model)[^.{}]{0,40}tokens` +
+	`context.?(length|window|limit)|(context|n_ctx)[^.{}]{0,20}size|exceed_context|string_above_max_length|string too long` +
+	`|(prompt|input|request|messages?|conversation)\b[^.{}]{0,40}\b(is|are|was) too (long|large)|(request|prompt|input|tokens)[ _]too[ _](large|long)` +
+	`|too many (input |prompt |total )?tokens|too large for model|reduce (the|your) (length|input|prompt)` +
+	`|(input|prompt|message|payload|body) (length|size)\b|(length|size) of (your|the) (input|prompt|messages?|request)|max(imum)? input (length|characters|tokens)` +
+	`|(prompt|input|messages?) exceeds? (the )?(model'?s? )?(max|limit)|model token limit|max(imum)?[ _](input )?tokens\b[^.{}]{0,20}\bexceeded|max_new_tokens` +
+	`|tokens?\b[^.{}]{0,60}exceeds? (the )?(maximum|model|limit|total|max|configured)|exceeds? (the )?(maximum|max|model)[^.{}]{0,40}tokens` +
 	`|maximum (context|number of (input )?tokens|prompt|input)|(inputs?|prompt)\b[^.{}]{0,30}\bmust\b[^{}]{0,40}tokens`)
+
+// otherwise is how providers say that a request is refused for what it says or for who
+// sends it, whatever its length.
+var otherwise = regexp.MustCompile(`(?i)` +
+	`authenticat|unauthori[sz]ed|permission|forbidden|api[ _-]?key|billing|quota|credit|balance|rate.?limit` +
+	`|model[_ ]not[_ ]found|model\b[^.{}]{0,60}(does not exist|not (found|available|supported))|no such model|unknown model` +
+	`|(unsupported|unknown|unrecogni[sz]ed)[_ ](parameter|value|argument|field)|extra_forbidden|content[_ ](filter|policy|management)|safety`)
 
 // overflows says whether an answer of the provider that is no success means that the
 // request was too long.
@@ -35,7 +48,17 @@ func overflows(status int, body []byte) bool {
 	return tooLong.Match(body)
 }
 
-// overflowed is the same of the error that a segment ended with.
+// unclear says whether an answer refuses the request for a reason that is none of those
+// known: there are always providers whose words for a request that is too long are not.
+func unclear(status int, body []byte) bool {
+	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity || overflows(status, body) {
+		return false
+	}
+	param := gjson.GetBytes(body, "error.param").String()
+	return !otherwise.Match(body) && (param == "" || strings.HasPrefix(param, "messages") || strings.HasPrefix(param, "input"))
+}
+
+// overflowed is overflows of the error that a segment ended with.
 func overflowed(err error) bool {
 	var answer *statusError
 	var event *chat.UpstreamError
@@ -48,17 +71,29 @@ func overflowed(err error) bool {
 	return false
 }
 
-// refusedAsLong says whether nothing came of a segment but the answer that its request
-// was too long.
-func refusedAsLong(err error) bool {
+// shortenFor makes the request shorter, if nothing came of it but an answer that a
+// shorter one may not get, and reports whether it did. An unclear answer counts only
+// for the history, which the client's own request could have done without: all of it
+// goes then, so that no more than one request is in vain.
+func (t *turn) shortenFor(err error) bool {
 	var answer *statusError
-	return errors.As(err, &answer) && overflowed(err)
+	switch {
+	case !errors.As(err, &answer):
+		return false
+	case overflows(answer.status, answer.body):
+	case len(t.added) == 0 && unclear(answer.status, answer.body):
+		t.brevity = max(t.brevity, historyOwn-1)
+	default:
+		return false
+	}
+	return t.shorten()
 }
 
 // maxRefusal bounds what is read of an answer to see whether it is an overflow.
 const maxRefusal = 64 << 10
 
-// peekRefusal says whether an answer is an overflow, and leaves it whole.
+// peekRefusal says whether an answer to the first segment is one that a shorter request
+// may not get, and leaves it whole.
 func peekRefusal(resp *http.Response) (bool, error) {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err != nil {
@@ -68,14 +103,28 @@ func peekRefusal(resp *http.Response) (bool, error) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
-	return overflows(resp.StatusCode, head), nil
+	return overflows(resp.StatusCode, head) || unclear(resp.StatusCode, head), nil
 }
 
 // unfolded is a record as the model gets it.
 type unfolded struct {
-	from   int // of its replacement
-	pieces []piece
-	fresh  bool // the model has not seen its results yet
+	from, to int     // of the client's messages that it stands for
+	moved    []int   // of those that stand elsewhere: results that came late
+	pieces   []piece // nil: the client's messages stand for themselves
+	fresh    bool    // the model has not seen its results yet
+}
+
+// replacements are what stands for the client's messages, in order.
+func (t *turn) replacements() []chat.Replacement {
+	all := slices.Clone(t.asides)
+	for _, u := range t.history {
+		all = append(all, chat.Replacement{From: u.from, To: u.to, With: rawOf(u.pieces)})
+		for _, at := range u.moved {
+			all = append(all, chat.Replacement{From: at, To: at + 1})
+		}
+	}
+	slices.SortFunc(all, func(a, b chat.Replacement) int { return a.From - b.From })
+	return all
 }
 
 // The history that the client does not have is made shorter in these steps, until the
@@ -102,15 +151,7 @@ func (t *turn) shorten() bool {
 		t.brevity++
 		changed := false
 		for i := range t.history {
-			at := slices.IndexFunc(t.replaced, func(r chat.Replacement) bool { return r.From == t.history[i].from && r.To > r.From })
-			if u := &t.history[i]; u.shorten(t.brevity) {
-				changed = true
-				if u.pieces == nil {
-					t.replaced = slices.Delete(t.replaced, at, at+1)
-				} else {
-					t.replaced[at].With = rawOf(u.pieces)
-				}
-			}
+			changed = t.history[i].shorten(t.brevity) || changed
 		}
 		t.history = slices.DeleteFunc(t.history, func(u unfolded) bool { return u.pieces == nil })
 		if changed {

@@ -30,6 +30,29 @@ func TestOverflows(t *testing.T) {
 		{413, ``, true},
 		{429, `{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 60000.","type":"tokens","code":"rate_limit_exceeded"}}`, true},
 		{500, `{"error":{"message":"input length exceeds context length","type":"api_error"}}`, true},
+		{400, `{"error":{"message":"input length and ` + "`max_tokens`" + ` exceed context limit: 175272 + 32000 > 200000, decrease input length or ` + "`max_tokens`" + ` and try again"}}`, true},
+		{400, `{"error":{"message":"Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)"}}`, true},
+		{400, `{"error":{"message":"total message size 2100954 exceeds limit 2097152"}}`, true},
+		{400, `{"error":{"message":"<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 258048]"}}`, true},
+		{400, `{"error":{"code":"1261","message":"Prompt exceeds max length"}}`, true},
+		{400, `[{"error":{"message":"Request payload size exceeds the limit: 20971520 bytes."}}]`, true},
+		{400, `{"errors":[{"code":"invalid_input_argument","message":"the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model"}]}`, true},
+		{400, `{"error_code":336007,"error_msg":"prompt tokens too long"}`, true},
+		{400, `{"error_code":336003,"error_msg":"the max input characters is 5120"}`, true},
+		{400, `{"message":"Exceeded max input tokens: input length 10 exceeded"}`, true},
+		{400, `{"message":"too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000. Try using a shorter prompt"}`, true},
+		{400, `{"error":{"message":"Please reduce the length of the messages or completion."}}`, true},
+		{400, `{"object":"error","message":"Prompt contains 65673 tokens, too large for model with 32768 maximum context length"}`, true},
+		{400, `{"error":{"message":"invalid params, context window exceeds limit (2013)"}}`, true},
+		{400, `{"error":{"message":"Total tokens of image and text exceed max message tokens"}}`, true},
+		{400, `{"error":{"message":"The input (9000 tokens) is longer than the model's context length (8192 tokens)."}}`, true},
+		{400, `{"error":{"message":"prompt token count of 70000 exceeds the limit of 64000","code":"model_max_prompt_tokens_exceeded"}}`, true},
+		{400, `{"error":{"message":"Your messages exceed the model's maximum length"}}`, true},
+		{400, `{"error":{"message":"max tokens of 4096 exceeded"}}`, true},
+		{400, `{"error":{"message":"the length of your prompt exceeds the maximum"}}`, true},
+		{400, `{"error":{"message":"inputs tokens + max_new_tokens must be <= 8193. Given: 9000"}}`, true},
+		{429, `{"error":{"message":"Number of request tokens has exceeded your daily rate limit"}}`, false},
+		{429, `{"error":{"message":"Tokens per day limit exceeded. Requested 4000, used 100000."}}`, false},
 		{400, `{"error":{"message":"Unsupported parameter: foo","code":"unsupported_parameter"}}`, false},
 		{429, `{"error":{"message":"Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 5000. Please try again in 8s."}}`, false},
 		{429, `{"error":{"message":"Requests to the ChatCompletions operation have exceeded token rate limit of your current OpenAI S0 pricing tier."}}`, false},
@@ -39,6 +62,34 @@ func TestOverflows(t *testing.T) {
 		{401, `{"error":{"message":"Your token is too long: maximum context length"}}`, false},
 	} {
 		if got := overflows(tt.status, []byte(tt.body)); got != tt.want {
+			t.Errorf("%d %s: %v", tt.status, tt.body, got)
+		}
+	}
+}
+
+// A refusal in words that nobody knows may be about the length; one that says something
+// else is not.
+func TestUnclearRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		want   bool
+	}{
+		{400, `{"error":{"message":"Bad Request"}}`, true},
+		{400, ``, true},
+		{422, `{"detail":"unprocessable"}`, true},
+		{400, `{"error":{"message":"no","param":null}}`, true},
+		{400, `{"error":{"message":"no","param":"messages[3].content"}}`, true},
+		{400, `{"error":{"message":"doesn't support tool calling without tools= param"}}`, true},
+		{400, `{"error":{"message":"no","param":"temperature"}}`, false},
+		{400, `{"error":{"message":"Unsupported parameter: foo"}}`, false},
+		{400, `{"error":{"message":"The model m does not exist"}}`, false},
+		{400, `{"error":{"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`, false},
+		{400, `{"error":{"message":"Your credit balance is too low to access the API."}}`, false},
+		{400, `{"error":{"code":"content_filter"}}`, false},
+		{401, `?`, false}, {404, `?`, false}, {429, `?`, false}, {500, `?`, false},
+	} {
+		if got := unclear(tt.status, []byte(tt.body)); got != tt.want {
 			t.Errorf("%d %s: %v", tt.status, tt.body, got)
 		}
 	}
@@ -142,6 +193,43 @@ func TestHistoryThatIsTooLong(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What a provider refuses for an unknown reason it gets once more, without what the
+// client has not sent. Later requests of the turn, and reasons that are known, are not
+// worth that.
+func TestUnclearRefusalOfHistory(t *testing.T) {
+	const odd, known = `{"error":{"message":"?"}}`, `{"error":{"message":"Unsupported parameter: foo"}}`
+	for _, tt := range []struct {
+		name, refusal string
+		times         int // that the provider refuses
+		asked, code   int
+	}{
+		{"taken without", odd, 1, 2, 200}, {"refused without", odd, 2, 2, 400}, {"a known reason", known, 1, 1, 400},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rigs, _, _ := replicas(t, 1)
+			g := rigs[0]
+			g.answer(whole(calls("mcp_fs__write", "{}")), whole(says("Done.")))
+			for range tt.times {
+				g.answer(respond(400, "application/json", tt.refusal))
+			}
+			g.answer(whole(says("Next.")))
+			first, done, next := `{"role":"user","content":"one"}`, `{"role":"assistant","content":"Done."}`, `{"role":"user","content":"two"}`
+			g.post(chatOf(first))
+			w := g.post(chatOf(first, done, next))
+			if w.Code != tt.code || g.model.count() != 2+tt.asked || tt.code != 200 && w.Body.String() != tt.refusal {
+				t.Errorf("%s: %d %s, asked %d times", tt.name, w.Code, w.Body, g.model.count()-2)
+			}
+			if got := g.history(); tt.asked == 2 && got != "user:one|assistant:Done.|user:two" {
+				t.Errorf("%s: the model saw %s", tt.name, got)
+			}
+		})
+	}
+	g := newRig(whole(calls("mcp_fs__write", "{}")), respond(400, "application/json", odd))
+	if w := g.post(chatOf(asks)); w.Code != 400 || g.model.count() != 2 {
+		t.Errorf("%d, asked %d times", w.Code, g.model.count())
 	}
 }
 

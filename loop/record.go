@@ -114,8 +114,8 @@ type piece struct {
 	images bool   // it has images
 }
 
-// unfold gives the messages that stand for the visible one and for the client's
-// results that follow it: results in the order of the model's calls.
+// unfold gives the messages that stand for the visible one and for the client's results
+// of its calls: together with hidden results in the order of the model's calls.
 func (r *record) unfold(results []chat.Message, b *block) []piece {
 	var out []piece
 	for _, raw := range r.before {

@@ -40,16 +40,16 @@ type turn struct {
 	lag         time.Duration // from then to the first byte of its answer
 	failure     string        // a word for why the turn failed
 
-	session  *session
-	conv     *conversation
-	records  map[int]*record // behind the client's messages
-	replaced []chat.Replacement
-	history  []unfolded         // what is in them of the records
-	brevity  int                // how far it was shortened, see shorten
-	notices  []chat.Replacement // see lapsed
-	bound    []string           // what the calls of the last reply are of, as heldCall has it
-	added    [][]byte           // messages put after the client's own, for the model only
-	journal  *journal
+	session *session
+	conv    *conversation
+	records map[int]*record    // behind the client's messages
+	history []unfolded         // what stands for messages of the client
+	asides  []chat.Replacement // of messages beside those
+	brevity int                // how far the history was shortened, see shorten
+	notices []chat.Replacement // see lapsed
+	bound   []string           // what the calls of the last reply are of, as heldCall has it
+	added   [][]byte           // messages put after the client's own, for the model only
+	journal *journal
 
 	// One of the two makes the client's answer out of those of the segments.
 	relay  *chat.Relay
@@ -150,7 +150,7 @@ func (t *turn) loop(ctx context.Context) error {
 		return err
 	}
 	dialect := chat.Dialects[t.client.Dialect]
-	edit := chat.Edit{System: t.tools.System(), Tools: t.tools.JSON(), Replace: t.replaced, AskUsage: !dialect.NoUsage}
+	edit := chat.Edit{System: t.tools.System(), Tools: t.tools.JSON(), Replace: t.replacements(), AskUsage: !dialect.NoUsage}
 	for round := len(t.rec.report.Segments) + 1; ; round++ {
 		last := round > t.client.MaxIterations
 		switch {
@@ -161,9 +161,9 @@ func (t *turn) loop(ctx context.Context) error {
 		}
 		edit.Append = t.added
 		reply, err := t.segment(ctx, t.req.Build(edit))
-		for refusedAsLong(err) && t.shorten() {
-			t.h.Log.WarnContext(ctx, "the provider takes no request as long as this; hidden history is left out of it", "client", t.client.Name, "model", t.req.Model, "err", err)
-			edit.Replace = t.replaced
+		for t.shortenFor(err) {
+			t.h.Log.WarnContext(ctx, "the provider refuses the request with hidden history in it, which is left out now", "client", t.client.Name, "model", t.req.Model, "err", err)
+			edit.Replace = t.replacements()
 			reply, err = t.segment(ctx, t.req.Build(edit))
 		}
 		if err != nil {

@@ -66,17 +66,26 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 	var old [][]piece
 	var fresh []piece
 	for i, k := range all {
-		results := t.conv.results(k.at)
+		u := unfolded{from: k.at, to: k.at + 1}
+		var results []chat.Message
+		for _, at := range t.conv.results(k.at) {
+			results = append(results, t.conv.messages[at])
+			if at == u.to {
+				u.to++
+			} else {
+				u.moved = append(u.moved, at)
+			}
+		}
 		pieces := k.unfold(results, t.newBlock())
-		t.replaced = append(t.replaced, chat.Replacement{From: k.at, To: k.at + 1 + len(results)})
 		if i == len(all)-1 && (t.conv.brings(k.at) || len(k.calls) > 0 && t.conv.last(k.ends())) {
-			fresh = pieces
+			fresh, u.fresh = pieces, true
 			for i := range k.calls {
 				t.rec.usage = chat.AddUsage(t.rec.usage, k.results[i].usage)
 			}
 		} else {
 			old = append(old, pieces)
 		}
+		t.history = append(t.history, u)
 	}
 	trim(old, fresh, t.client.HistoryMaxBytes)
 	if fresh != nil {
@@ -84,12 +93,10 @@ func (t *turn) unfold(ctx context.Context) (ended bool, err error) {
 		t.linkBack(all[len(all)-1].record)
 	}
 	for i, k := range all {
-		t.replaced[i].With = rawOf(old[i])
-		t.history = append(t.history, unfolded{k.at, old[i], fresh != nil && i == len(all)-1})
+		t.history[i].pieces = old[i]
 		t.leaveOut(k)
 	}
-	t.replaced = append(t.replaced, t.notices...)
-	slices.SortFunc(t.replaced, func(a, b chat.Replacement) int { return a.From - b.From })
+	t.asides = append(t.asides, t.notices...)
 	t.rec.note(func(r *Report) { r.Recalled = len(all) })
 	return false, nil
 }
@@ -149,10 +156,10 @@ func (t *turn) leaveOut(k *recalled) {
 		t.midway = true
 	}
 	for _, at := range k.more {
-		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1})
-		for i, m := range t.conv.results(at) {
-			if isQuestion(m.CallID) {
-				t.replaced = append(t.replaced, chat.Replacement{From: at + 1 + i, To: at + 2 + i})
+		t.asides = append(t.asides, chat.Replacement{From: at, To: at + 1})
+		for _, at := range t.conv.results(at) {
+			if isQuestion(t.conv.messages[at].CallID) {
+				t.asides = append(t.asides, chat.Replacement{From: at, To: at + 1})
 			}
 		}
 	}
@@ -171,7 +178,7 @@ func (t *turn) leaveOut(k *recalled) {
 		places = append(places, asking[n])
 	}
 	if said.bare && slices.Equal(places, k.decision.approved) && (len(places) > 0 || !t.conv.speaksOn(at)) {
-		t.replaced = append(t.replaced, chat.Replacement{From: at, To: at + 1})
+		t.asides = append(t.asides, chat.Replacement{From: at, To: at + 1})
 		t.midway = t.midway || at == len(t.conv.messages)-1
 	}
 }
