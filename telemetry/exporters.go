@@ -25,7 +25,7 @@ func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), 
 func exporters(signal string) []string {
 	var all []string
 	for name := range strings.SplitSeq(os.Getenv("OTEL_"+signal+"_EXPORTER"), ",") {
-		if name = strings.TrimSpace(name); name != "" && !slices.Contains(all, name) {
+		if name = strings.ToLower(strings.TrimSpace(name)); name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}

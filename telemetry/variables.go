@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/mcp-via-llm/mcp-via-llm/telemetry/limits"
 )
 
 // variable is a rule for one variable of the environment.
@@ -51,9 +54,8 @@ func variables() []variable {
 		all = append(all, variable{name: queue + "SCHEDULE_DELAY", check: integer(1)}, variable{name: queue + "EXPORT_TIMEOUT", check: integer(0)},
 			variable{name: queue + "MAX_QUEUE_SIZE", check: integer(1)}, variable{name: queue + "MAX_EXPORT_BATCH_SIZE", check: integer(1)})
 	}
-	for _, limit := range []string{"ATTRIBUTE_VALUE_LENGTH", "ATTRIBUTE_COUNT", "SPAN_ATTRIBUTE_VALUE_LENGTH", "SPAN_ATTRIBUTE_COUNT", "SPAN_EVENT_COUNT", "SPAN_LINK_COUNT",
-		"EVENT_ATTRIBUTE_COUNT", "LINK_ATTRIBUTE_COUNT", "LOGRECORD_ATTRIBUTE_VALUE_LENGTH", "LOGRECORD_ATTRIBUTE_COUNT"} {
-		all = append(all, variable{name: "OTEL_" + limit + "_LIMIT", check: anyInt})
+	for _, limit := range limits.Names {
+		all = append(all, variable{name: limit, check: anyInt})
 	}
 	for _, of := range append([]string{""}, signals...) {
 		prefix := "OTEL_EXPORTER_OTLP_" + of
@@ -61,7 +63,7 @@ func variables() []variable {
 			prefix += "_"
 		}
 		all = append(all, variable{name: prefix + "HEADERS", check: pairs(isToken)}, variable{name: prefix + "TIMEOUT", check: integer(0)},
-			variable{name: prefix + "COMPRESSION", check: exactly("gzip", "none")}, variable{name: prefix + "INSECURE", check: boolean},
+			variable{name: prefix + "COMPRESSION", check: oneOf("gzip", "none")}, variable{name: prefix + "INSECURE", check: boolean},
 			variable{name: prefix + "CERTIFICATE", check: roots}, variable{name: prefix + "CLIENT_CERTIFICATE", check: keyPair(prefix + "CLIENT_KEY")})
 	}
 	return all
@@ -69,14 +71,14 @@ func variables() []variable {
 
 // destinations are the variables that say whether a signal goes out, and where.
 func destinations(signal string) []variable {
-	known := exactly("otlp", "console", "none")
+	known := oneOf("otlp", "console", "none")
 	if signal == "METRICS" {
 		known = eachOf("otlp", "console", "prometheus", "none")
 	}
 	all := []variable{{"OTEL_" + signal + "_EXPORTER", known, true}}
 	if slices.Contains(exporters(signal), "otlp") {
 		for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_", "OTEL_EXPORTER_OTLP_"} {
-			all = append(all, variable{name + "PROTOCOL", exactly("grpc", "http/protobuf"), true}, variable{name + "ENDPOINT", endpoint, true})
+			all = append(all, variable{name + "PROTOCOL", oneOf("grpc", "http/protobuf"), true}, variable{name + "ENDPOINT", endpoint, true})
 		}
 	}
 	return all
@@ -107,7 +109,7 @@ func readEnvironment(log *slog.Logger) error {
 }
 
 func apply(v variable, log *slog.Logger) error {
-	set := os.Getenv(v.name)
+	set := cmp.Or(os.Getenv(v.name), limits.Wrong[v.name])
 	value := strings.TrimSpace(set)
 	if value == "" {
 		return nil
@@ -146,36 +148,36 @@ func ratio(value string) (string, error) {
 	return value, nil
 }
 
-// exactly and oneOf take one of several words; oneOf in upper or lower case.
-func exactly(known ...string) func(string) (string, error) {
-	return func(value string) (string, error) {
-		if !slices.Contains(known, value) {
-			return "", unknown(known, value)
-		}
-		return value, nil
-	}
-}
-
+// oneOf takes one of several words, in upper or lower case.
 func oneOf(known ...string) func(string) (string, error) {
 	return func(value string) (string, error) {
-		for _, word := range known {
-			if strings.EqualFold(word, value) {
-				return value, nil
-			}
+		if word := among(known, value); word != "" {
+			return word, nil
 		}
 		return "", unknown(known, value)
 	}
 }
 
-// eachOf takes a list, and leaves out what is not known.
+// among gives the word as it is known; "" if it is not.
+func among(known []string, value string) string {
+	for _, word := range known {
+		if strings.EqualFold(word, value) {
+			return word
+		}
+	}
+	return ""
+}
+
+// eachOf takes a list of such words, and leaves out what is not known.
 func eachOf(known ...string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		var right, wrong []string
-		for word := range strings.SplitSeq(value, ",") {
-			if word = strings.TrimSpace(word); slices.Contains(known, word) {
+		for text := range strings.SplitSeq(value, ",") {
+			text = strings.TrimSpace(text)
+			if word := among(known, text); word != "" {
 				right = append(right, word)
-			} else if word != "" {
-				wrong = append(wrong, word)
+			} else if text != "" {
+				wrong = append(wrong, text)
 			}
 		}
 		if len(wrong) > 0 {

@@ -79,7 +79,8 @@ func TestRightValuesAreQuiet(t *testing.T) {
 		{"OTEL_SDK_DISABLED", "FALSE"}, {"OTEL_SDK_DISABLED", " true "}, {"OTEL_PROPAGATORS", "tracecontext, baggage"}, {"OTEL_PROPAGATORS", "none"},
 		{"OTEL_RESOURCE_ATTRIBUTES", "a=b%20c, d=e,"}, {capture, "span_and_event"}, {capture, "NO_CONTENT"}, {"OTEL_TRACES_SAMPLER", "ParentBased_TraceIdRatio"},
 		{"OTEL_TRACES_SAMPLER_ARG", "0.01"}, {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "-1"}, {"OTEL_BSP_EXPORT_TIMEOUT", "0"}, {"OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"},
-		{"OTEL_EXPORTER_OTLP_HEADERS", "api-key=abc,x-scope=a%3Db, y=Basic%20dTpw="}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, {"OTEL_TRACES_EXPORTER", " none"}, {"OTEL_BSP_MAX_QUEUE_SIZE", ""},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "api-key=abc,x-scope=a%3Db, y=Basic%20dTpw="}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, {"OTEL_TRACES_EXPORTER", " none"}, {"OTEL_METRICS_EXPORTER", "NONE"},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL", "GRPC"}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "HTTP/Protobuf"}, {"OTEL_EXPORTER_OTLP_COMPRESSION", "GZIP"}, {"OTEL_PROPAGATORS", "B3,TraceContext"}, {"OTEL_BSP_MAX_QUEUE_SIZE", ""},
 	} {
 		t.Run(row[0]+" "+row[1], func(t *testing.T) {
 			s, log, err := begin(t, row[0], row[1])

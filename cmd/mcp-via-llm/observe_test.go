@@ -36,6 +36,24 @@ func TestWrongTelemetryVariable(t *testing.T) {
 	}
 }
 
+// TestWrongLimit asserts that a limit that is no number is told as all else is: a part
+// of OpenTelemetry reads it before main does, and would write text.
+func TestWrongLimit(t *testing.T) {
+	t.Setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "x")
+	base, _ := provider(t, "calc__add", "{}")
+	s := start(t, writeConfig(t, serveConfig(base, "")))
+	if line := s.wait(t, "an environment variable is wrong"); line["variable"] != "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT" {
+		t.Errorf("%v", line)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for line := range strings.Lines(s.raw.String()) {
+		if !gjson.Valid(line) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+}
+
 func TestExplainARequest(t *testing.T) {
 	base, _ := provider(t, "calc__add", `{"a":5,"b":7}`)
 	s := start(t, writeConfig(t, serveConfig(base, "clients: {default: {explain: true}}\n")))
