@@ -70,6 +70,17 @@ func (s *Source) Register(mux *http.ServeMux) {
 			mux.HandleFunc("GET "+path+".json", handle)
 		}
 	}
+	mux.HandleFunc("GET /", s.missing)
+}
+
+// missing answers for what is not there.
+func (s *Source) missing(w http.ResponseWriter, r *http.Request) {
+	s.serve(w, r, missing("There is no such page."))
+}
+
+// Refuse answers with an error as JSON, for what has no page.
+func Refuse(w http.ResponseWriter, status int, why string) {
+	answer(w, page{status: status, json: map[string]string{"error": why}})
 }
 
 // frame is what all pages have around them.

@@ -26,13 +26,22 @@ func Guard(next http.Handler, own string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !trusted(hostname(r.Host), own):
-			http.Error(w, "The admin pages are not served under this name. Use an address, localhost (kubectl port-forward), or the name of a Kubernetes Service.", http.StatusMisdirectedRequest)
+			refuse(w, r, http.StatusMisdirectedRequest, "The admin pages are not served under this name. Use an address, localhost (kubectl port-forward), or the name of a Kubernetes Service.")
 		case crossOrigin(r):
-			http.Error(w, "The admin pages are for no other site.", http.StatusForbidden)
+			refuse(w, r, http.StatusForbidden, "The admin pages are for no other site.")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// refuse answers people with a text and programs with JSON.
+func refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	if !strings.HasSuffix(r.URL.Path, ".json") && wantsPage(r) {
+		http.Error(w, why, status)
+		return
+	}
+	Refuse(w, status, why)
 }
 
 // hostname is the host of an authority, in lower case, without port, brackets and

@@ -247,7 +247,7 @@ func (x *exchange) carryOut(o output) error {
 	case doResponseEnd:
 		x.responsePipe.finish(o.header)
 	case doCountLate:
-		x.server.observe(Event{Kind: EventLateBody, Bytes: len(o.data)})
+		x.server.observe(x.stream.Context(), Event{Kind: EventLateBody, Bytes: len(o.data)})
 	case doCancelHandler:
 		x.stop(ErrEnvoyAnswered)
 	}

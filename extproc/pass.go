@@ -86,9 +86,9 @@ func (s *Server) pass(st stream, first *pb.ProcessingRequest) error {
 		}
 		switch {
 		case err != nil:
-			return s.abort(err)
+			return s.abort(st.Context(), err)
 		case answer == nil:
-			s.observe(Event{Kind: EventLateBody, Bytes: late})
+			s.observe(st.Context(), Event{Kind: EventLateBody, Bytes: late})
 		default:
 			if err := st.Send(answer); err != nil {
 				return nil

@@ -277,7 +277,7 @@ type eventLog struct {
 	events []Event
 }
 
-func (l *eventLog) add(e Event) {
+func (l *eventLog) add(_ context.Context, e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, e)

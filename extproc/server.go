@@ -50,7 +50,11 @@ type Options struct {
 	Log *slog.Logger
 	// Observe is told of events, from many goroutines at once, and must not
 	// block; may be nil.
-	Observe func(Event)
+	Observe func(context.Context, Event)
+	// Context gives the context of a request with what its lines in Log and its events
+	// are to have besides, such as its place in a trace; the handler has it, too. Nil:
+	// as it is.
+	Context func(*http.Request) context.Context
 }
 
 // Server is an Envoy external processor (ext_proc v3). Register it with
@@ -98,10 +102,18 @@ func New(opts Options) *Server {
 	}
 }
 
-func (s *Server) observe(e Event) {
+func (s *Server) observe(ctx context.Context, e Event) {
 	if s.opts.Observe != nil {
-		s.opts.Observe(e)
+		s.opts.Observe(ctx, e)
 	}
+}
+
+// contextOf is the context of a request, as Options.Context gives it.
+func (s *Server) contextOf(r *http.Request) context.Context {
+	if s.opts.Context == nil {
+		return r.Context()
+	}
+	return s.opts.Context(r)
 }
 
 // Process implements extprocv3.ExternalProcessorServer: one stream is one HTTP
@@ -110,14 +122,14 @@ func (s *Server) Process(st pb.ExternalProcessor_ProcessServer) error { return s
 
 func (s *Server) process(st stream) (err error) {
 	if !s.enter() {
-		s.observe(Event{Kind: EventRefused})
+		s.observe(st.Context(), Event{Kind: EventRefused})
 		return status.Error(codes.Unavailable, ErrDraining.Error())
 	}
 	defer s.leave()
 	defer func() {
 		if p := recover(); p != nil { // Match or Observe; the handler has its own
-			s.opts.Log.Error("stream panicked", "panic", p, "stack", string(debug.Stack()))
-			s.observe(Event{Kind: EventPanic, Err: fmt.Errorf("panic: %v", p)})
+			s.opts.Log.ErrorContext(st.Context(), "stream panicked", "panic", p, "stack", string(debug.Stack()))
+			s.observe(st.Context(), Event{Kind: EventPanic, Err: fmt.Errorf("panic: %v", p)})
 			err = status.Error(codes.Internal, "panic")
 		}
 	}()
@@ -130,17 +142,18 @@ func (s *Server) process(st stream) (err error) {
 	}
 	headers := first.GetRequestHeaders()
 	if headers == nil {
-		return s.abort(&StepError{Phase: "start", Input: messageName(first)})
+		return s.abort(st.Context(), &StepError{Phase: "start", Input: messageName(first)})
 	}
 	mode := modeOf(first)
 	request, looped := s.readRequest(headers)
 	if request == nil || !s.opts.Match(request) {
-		s.observe(Event{Kind: EventPass, Mode: mode})
+		s.observe(st.Context(), Event{Kind: EventPass, Mode: mode})
 		return s.pass(st, first)
 	}
 	if mode == ModeUnsupported {
-		s.opts.Log.Error("the filter's processing mode is neither headers-only with allow_mode_override nor FULL_DUPLEX_STREAMED; the request passes")
-		s.observe(Event{Kind: EventUnsupportedMode, Mode: mode})
+		ctx := s.contextOf(request)
+		s.opts.Log.ErrorContext(ctx, "the filter's processing mode is neither headers-only with allow_mode_override nor FULL_DUPLEX_STREAMED; the request passes")
+		s.observe(ctx, Event{Kind: EventUnsupportedMode, Mode: mode})
 		return s.pass(st, first)
 	}
 	return s.exchange(st, first, request, mode, looped)
@@ -156,9 +169,9 @@ func (s *Server) readRequest(headers *pb.HttpHeaders) (r *http.Request, looped b
 	present, looped := takeMarker(r.Header, s.opts.Secret)
 	switch {
 	case looped:
-		s.observe(Event{Kind: EventLooped})
+		s.observe(s.contextOf(r), Event{Kind: EventLooped})
 	case present:
-		s.observe(Event{Kind: EventForgedMarker})
+		s.observe(s.contextOf(r), Event{Kind: EventForgedMarker})
 	}
 	return r, looped
 }
@@ -174,13 +187,14 @@ func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Reques
 	}
 	x := newExchange(s, st, headers.GetEndOfStream())
 	r = x.attach(r, headers, newInfo(st.Context(), first, looped))
+	r = r.WithContext(s.contextOf(r))
 	outcome, why := x.run(s.opts.Handler, r)
 	if outcome == OutcomeAnswered {
 		why = nil
 	}
-	s.observe(Event{Kind: EventExchange, Mode: mode, Outcome: outcome, Duration: time.Since(start), Err: why})
+	s.observe(r.Context(), Event{Kind: EventExchange, Mode: mode, Outcome: outcome, Duration: time.Since(start), Err: why})
 	if outcome == OutcomeAborted {
-		return s.abort(why)
+		return s.abort(r.Context(), why)
 	}
 	return nil
 }
@@ -190,16 +204,16 @@ func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Reques
 // own response through then, whatever failure_mode_allow says (seen on 1.37 to
 // 1.40). To return nil would be worse: Envoy 1.38 and later let a held request
 // hang then.
-func (s *Server) abort(why error) error {
+func (s *Server) abort(ctx context.Context, why error) error {
 	code := codes.Aborted
 	var illegal *StepError
 	switch {
 	case errors.As(why, &illegal):
 		code = codes.InvalidArgument
-		s.observe(Event{Kind: EventProtocol, Err: why})
+		s.observe(ctx, Event{Kind: EventProtocol, Err: why})
 	case errors.Is(why, errOrder):
 		code = codes.Internal
-		s.observe(Event{Kind: EventProtocol, Err: why})
+		s.observe(ctx, Event{Kind: EventProtocol, Err: why})
 	case errors.Is(why, ErrDraining):
 		code = codes.Unavailable
 	}

@@ -3,10 +3,13 @@ package extproc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +153,42 @@ func TestUnexpectedMessage(t *testing.T) {
 		t.Errorf("%+v", event)
 	}
 }
+
+// TestContextOfRequests asserts that handler, log and events have the context that
+// the options give.
+func TestContextOfRequests(t *testing.T) {
+	type key struct{}
+	var logged, observed atomic.Value
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) { panic(r.Context().Value(key{})) }, func(o *Options) {
+		o.Context = func(r *http.Request) context.Context {
+			return context.WithValue(r.Context(), key{}, r.Header.Get("X-Request-Id"))
+		}
+		o.Log = slog.New(seeing{slog.DiscardHandler, func(ctx context.Context) { logged.Store(ctx.Value(key{})) }})
+		o.Observe = func(ctx context.Context, e Event) {
+			if e.Kind == EventPanic {
+				observed.Store(fmt.Sprint(ctx.Value(key{}), e.Err))
+			}
+		}
+	})
+	e := f.open(t)
+	e.send(requestHeaders(ModeStatic, true, "x-request-id", "r-1"))
+	if _, err := e.stream.Recv(); err != nil { // its 500
+		t.Fatal(err)
+	}
+	if logged.Load() != "r-1" || observed.Load() != "r-1panic: r-1" {
+		t.Errorf("logged %v, observed %v", logged.Load(), observed.Load())
+	}
+}
+
+// seeing is a log that shows its lines' contexts.
+type seeing struct {
+	slog.Handler
+	see func(context.Context)
+}
+
+func (s seeing) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s seeing) Handle(ctx context.Context, _ slog.Record) error { s.see(ctx); return nil }
 
 func TestPanicInMatch(t *testing.T) {
 	f := serve(t, copyHandler, func(o *Options) { o.Match = func(*http.Request) bool { panic("match") } })

@@ -177,14 +177,14 @@ func (x *exchange) serve(h http.Handler, r *http.Request) {
 			return
 		}
 		if p != http.ErrAbortHandler {
-			x.log.Error("handler panicked", "panic", p, "stack", string(debug.Stack()))
-			x.server.observe(Event{Kind: EventPanic, Err: fmt.Errorf("panic: %v", p)})
+			x.log.ErrorContext(r.Context(), "handler panicked", "panic", p, "stack", string(debug.Stack()))
+			x.server.observe(r.Context(), Event{Kind: EventPanic, Err: fmt.Errorf("panic: %v", p)})
 		}
 		w.fail(p != http.ErrAbortHandler)
 	}()
 	h.ServeHTTP(w, r)
 	if err := w.finish(); err != nil && !errors.Is(err, errFinished) {
-		x.log.Debug("answer not finished", "error", err)
+		x.log.DebugContext(r.Context(), "answer not finished", "error", err)
 	}
 }
 

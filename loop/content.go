@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 	"go.opentelemetry.io/otel/attribute"
@@ -14,7 +16,7 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
-// Content says where what is utterance in a turn is recorded: messages, and the
+// Content says where what is said in a turn is recorded: messages, and the
 // arguments and results of calls. The zero value records nothing.
 type Content struct {
 	Spans  bool
@@ -26,17 +28,15 @@ type Content struct {
 // generative AI, "Event: gen_ai.client.inference.operation.details").
 const eventDetails = "gen_ai.client.inference.operation.details"
 
-// exchange records what the model was told in a segment, and what it utterance; reply
-// is nil if it utterance nothing.
-func (c Content) exchange(ctx context.Context, span trace.Span, body []byte, reply *chat.Reply) {
+// exchange records what the model was told in a segment, and what it said; reply is
+// nil if it said nothing. about describes the exchange besides. System and developer
+// messages are part of the history of chat completions, so they stay in their places
+// there: gen_ai.system_instructions is for what goes to a provider apart from it.
+func (c Content) exchange(ctx context.Context, span trace.Span, body []byte, reply *chat.Reply, about func() []attribute.KeyValue) {
 	if !c.Spans && c.Events == nil {
 		return
 	}
-	instructions, messages := c.messages(gjson.GetBytes(body, "messages"))
-	attrs := []attribute.KeyValue{semconv.GenAIInputMessagesKey.String(messages)}
-	if instructions != "" {
-		attrs = append(attrs, semconv.GenAISystemInstructionsKey.String(instructions))
-	}
+	attrs := []attribute.KeyValue{semconv.GenAIInputMessagesKey.String(c.messages(gjson.GetBytes(body, "messages")))}
 	if reply != nil {
 		left := c.Limit
 		m := contentOf(gjson.Parse(reply.Message), &left)
@@ -52,7 +52,7 @@ func (c Content) exchange(ctx context.Context, span trace.Span, body []byte, rep
 	var event log.Record
 	event.SetEventName(eventDetails)
 	event.SetSeverity(log.SeverityInfo)
-	event.AddAttributes(semconv.GenAIOperationNameChat)
+	event.AddAttributes(about()...)
 	for _, a := range attrs { // in structured form, which spans do not have
 		event.AddAttributes(attribute.KeyValue{Key: a.Key, Value: structured(gjson.Parse(a.Value.AsString()))})
 	}
@@ -74,12 +74,26 @@ func structured(v gjson.Result) attribute.Value {
 			return true
 		})
 		return attribute.MapValue(all...)
+	case v.Type == gjson.Null:
+		return attribute.Value{}
 	case v.Type == gjson.Number:
-		return attribute.Float64Value(v.Float())
+		return number(v.Raw)
 	case v.Type == gjson.True, v.Type == gjson.False:
 		return attribute.BoolValue(v.Bool())
 	}
 	return attribute.StringValue(v.String())
+}
+
+// number keeps a number as it is written: as an integer, as a text where that has
+// not the room, and else as what JSON's fractions are read as everywhere.
+func number(raw string) attribute.Value {
+	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
+		return attribute.Int64Value(n)
+	}
+	if f, err := strconv.ParseFloat(raw, 64); err == nil && strings.ContainsAny(raw, ".eE") {
+		return attribute.Float64Value(f)
+	}
+	return attribute.StringValue(raw)
 }
 
 func (c Content) arguments(span trace.Span, arguments string) {
@@ -110,29 +124,16 @@ type part struct {
 	Response  string          `json:"response,omitempty"`
 }
 
-// messages gives instructions and conversation, as much of each as the limit
-// leaves room for: the newest messages.
-func (c Content) messages(all gjson.Result) (instructions, conversation string) {
-	var parts []part
+// messages gives the conversation, as much of it as the limit leaves room for: the
+// newest messages.
+func (c Content) messages(all gjson.Result) string {
 	var out []utterance
-	left, room := c.Limit, c.Limit
-	list := all.Array()
-	for i := len(list) - 1; i >= 0 && (left > 0 || room > 0); i-- {
-		switch role := list[i].Get("role").String(); {
-		case role == "system" || role == "developer":
-			if room > 0 {
-				parts = append(parts, contentOf(list[i], &room).Parts...)
-			}
-		case left > 0:
-			out = append(out, contentOf(list[i], &left))
-		}
+	left, list := c.Limit, all.Array()
+	for i := len(list) - 1; i >= 0 && left > 0; i-- {
+		out = append(out, contentOf(list[i], &left))
 	}
-	slices.Reverse(parts)
 	slices.Reverse(out)
-	if len(parts) > 0 {
-		instructions = encode(parts)
-	}
-	return instructions, encode(out)
+	return encode(out)
 }
 
 // contentOf reads a message of the chat completions wire, taking its size off

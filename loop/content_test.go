@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-const captured = `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"Weather?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]}`
+const captured = `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"Weather?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]},{"role":"developer","content":"In Celsius."}]}`
 
 func TestContentOnSpans(t *testing.T) {
 	var s spans
@@ -23,10 +24,10 @@ func TestContentOnSpans(t *testing.T) {
 	g.post(captured)
 	chats, call := s.named("chat m"), s.one(t, "execute_tool mcp_wx__now")
 	for _, row := range []struct{ got, want string }{
-		{attr(chats[0], "gen_ai.system_instructions"), `[{"type":"text","content":"Be brief."}]`},
-		{attr(chats[0], "gen_ai.input.messages"), `[{"role":"user","parts":[{"type":"text","content":"Weather?"},{"type":"image_url"}]}]`},
+		{attr(chats[0], "gen_ai.system_instructions"), ""},
+		{attr(chats[0], "gen_ai.input.messages"), `[{"role":"system","parts":[{"type":"text","content":"Be brief."}]},{"role":"user","parts":[{"type":"text","content":"Weather?"},{"type":"image_url"}]},{"role":"developer","parts":[{"type":"text","content":"In Celsius."}]}]`},
 		{attr(chats[0], "gen_ai.output.messages"), `[{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"mcp_wx__now","arguments":{"city":"Oslo"}}],"finish_reason":"tool_calls"}]`},
-		{gjson.Get(attr(chats[1], "gen_ai.input.messages"), "2").Raw, `{"role":"tool","parts":[{"type":"tool_call_response","id":"c1","response":"result of mcp_wx__now"}]}`},
+		{gjson.Get(attr(chats[1], "gen_ai.input.messages"), "4").Raw, `{"role":"tool","parts":[{"type":"tool_call_response","id":"c1","response":"result of mcp_wx__now"}]}`},
 		{attr(chats[1], "gen_ai.output.messages"), `[{"role":"assistant","parts":[{"type":"text","content":"Sunny."}],"finish_reason":"stop"}]`},
 		{attr(call, "gen_ai.tool.call.arguments"), `{"city":"Oslo"}`},
 		{attr(call, "gen_ai.tool.call.result"), "result of mcp_wx__now"},
@@ -64,24 +65,38 @@ func (l *eventLog) Enabled(context.Context, log.EnabledParameters) bool { return
 func TestContentInEvents(t *testing.T) {
 	var events eventLog
 	var s spans
-	g := s.traced(newRig(whole(says("Sunny."))))
+	g := s.traced(newRig(whole(calls("mcp_wx__now", `{"id":9007199254740993,"big":18446744073709551617,"part":0.5,"none":null}`)), respond(500, "text/plain", "x")))
 	g.options.Content = Content{Events: &events, Limit: 1000}
+	g.options.Provider = func(*http.Request, *Client) []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("gen_ai.provider.name", "openai"), attribute.Int("server.port", 443)}
+	}
 	g.post(captured)
-	if len(events.records) != 1 || events.records[0].EventName() != "gen_ai.client.inference.operation.details" {
+	if len(events.records) != 2 || events.records[0].EventName() != "gen_ai.client.inference.operation.details" {
 		t.Fatalf("events %v", events.records)
 	}
-	if attr(s.one(t, "chat m"), "gen_ai.input.messages") != "" {
-		t.Error("the span has content too")
-	}
-	var b strings.Builder
-	events.records[0].WalkAttributes(func(a attribute.KeyValue) bool {
-		b.WriteString(string(a.Key) + "=" + a.Value.String() + "\n")
-		return true
-	})
-	for _, want := range []string{"gen_ai.operation.name=chat", "Weather?", "Be brief.", "Sunny."} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %s in %s", want, b.String())
+	chats := s.named("chat m")
+	for i, record := range events.records {
+		of := map[string]string{}
+		record.WalkAttributes(func(a attribute.KeyValue) bool {
+			of[string(a.Key)] = a.Value.String()
+			return true
+		})
+		for _, a := range chats[i].Attributes() {
+			if got := of[string(a.Key)]; got != a.Value.String() {
+				t.Errorf("event %d: %s is %q, and %q on the span", i, a.Key, got, a.Value.String())
+			}
 		}
+		if attr(chats[i], "gen_ai.input.messages") != "" || attr(chats[i], "gen_ai.provider.name") != "openai" || attr(chats[i], "gen_ai.request.stream") != "" {
+			t.Errorf("span %d: %v", i, chats[i].Attributes())
+		}
+		for _, want := range [][]string{{"Weather?", "Be brief.", "In Celsius.", ":9007199254740993,", `"18446744073709551617"`, "0.5"}, {"Weather?", "result of"}}[i] {
+			if said := of["gen_ai.input.messages"] + of["gen_ai.output.messages"]; !strings.Contains(said, want) {
+				t.Errorf("event %d: no %s in %s", i, want, said)
+			}
+		}
+	}
+	if attr(chats[1], "error.type") != "500" {
+		t.Errorf("%v", chats[1].Attributes())
 	}
 }
 
@@ -103,14 +118,12 @@ func TestContentIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		instructions, conversation := Content{Limit: limit}.messages(gjson.ParseBytes(body))
-		for _, out := range []string{instructions, conversation} {
-			if out != "" && !gjson.Valid(out) {
-				t.Fatalf("not JSON: %s", out)
-			}
-			if len(out) > 8*limit+400 { // text may be escaped, and one message passes the limit by its frame
-				t.Fatalf("%d bytes for a limit of %d: %s", len(out), limit, out)
-			}
+		out := Content{Limit: limit}.messages(gjson.ParseBytes(body))
+		if !gjson.Valid(out) {
+			t.Fatalf("not JSON: %s", out)
+		}
+		if len(out) > 8*limit+400 { // text may be escaped, and one message passes the limit by its frame
+			t.Fatalf("%d bytes for a limit of %d: %s", len(out), limit, out)
 		}
 	})
 }

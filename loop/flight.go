@@ -157,7 +157,7 @@ func (f *flight) land(ctx context.Context, reply *chat.Reply) (ended bool, err e
 		err = h.pend(ctx)
 	}
 	if err != nil || f.t.journal.isLost() {
-		f.t.forgot(err)
+		f.t.forgot(ctx, err)
 		return false, nil
 	}
 	f.left, f.record = true, h

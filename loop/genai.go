@@ -14,7 +14,10 @@ const maxStops = 4
 // requestAttributes are the parameters of a request, as the semantic conventions
 // for generative AI and for OpenAI name them.
 func requestAttributes(req *chat.Request) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{semconv.GenAIRequestStream(req.Stream)}
+	var attrs []attribute.KeyValue
+	if req.Stream {
+		attrs = append(attrs, semconv.GenAIRequestStream(true))
+	}
 	add := func(a attribute.KeyValue) { attrs = append(attrs, a) }
 	req.Members(func(name string, v gjson.Result) {
 		number := v.Type == gjson.Number

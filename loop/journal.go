@@ -167,7 +167,7 @@ func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply, ask
 			j.begun()
 		}
 	}
-	j.note(j.write(ctx, fields, err))
+	j.note(ctx, j.write(ctx, fields, err))
 }
 
 var errErased = errors.New("the turn's journal was erased")
@@ -195,14 +195,14 @@ func (j *journal) write(ctx context.Context, fields sessions.Fields, err error) 
 // cancelled: what has happened must not happen again.
 func (j *journal) call(ctx context.Context, segment, place int, result Result) {
 	fields, err := encodeCall(segment, place, result)
-	j.note(j.write(ctx, fields, err))
+	j.note(ctx, j.write(ctx, fields, err))
 }
 
 // pause notes how the turn is about to end with a segment, before anything comes
 // of it: sent again, the request finds what was begun.
 func (j *journal) pause(ctx context.Context, segment int, p *pause) {
 	fields, err := encodePause(segment, p)
-	j.note(j.write(ctx, fields, err))
+	j.note(ctx, j.write(ctx, fields, err))
 }
 
 func (j *journal) store(ctx context.Context, do func(context.Context) error) error {
@@ -214,14 +214,14 @@ func (j *journal) store(ctx context.Context, do func(context.Context) error) err
 	return do(ctx)
 }
 
-func (j *journal) note(err error) {
+func (j *journal) note(ctx context.Context, err error) {
 	if err == nil {
 		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.lost {
-		j.s.log.Warn("a turn has no journal: if it breaks, its calls may run again", "err", err)
+		j.s.log.WarnContext(ctx, "a turn has no journal: if it breaks, its calls may run again", "err", err)
 	}
 	j.lost = true
 }
@@ -238,7 +238,7 @@ func (j *journal) isLost() bool {
 const answerTime = 100 * time.Millisecond
 
 // done ends the journal of a turn that ended well, in the background.
-func (j *journal) done() {
+func (j *journal) done(ctx context.Context) {
 	if !j.open {
 		return
 	}
@@ -248,7 +248,7 @@ func (j *journal) done() {
 		case <-j.s.closing.Done():
 		}
 		j.end()
-		err := j.store(context.Background(), func(ctx context.Context) error {
+		err := j.store(ctx, func(ctx context.Context) error {
 			if _, err := j.s.store.Remove(ctx, j.s.scope, j.bag, j.attempt); err != nil {
 				return err
 			}
@@ -258,7 +258,7 @@ func (j *journal) done() {
 			return j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner)
 		})
 		if err != nil {
-			j.s.log.Warn("the journal of a turn that ended is left over", "err", err)
+			j.s.log.WarnContext(ctx, "the journal of a turn that ended is left over", "err", err)
 		}
 	})
 }
@@ -279,7 +279,7 @@ func (j *journal) refused(ctx context.Context, err error) {
 	if !j.written || !refused && !overflowed(err) {
 		return
 	}
-	j.note(j.write(ctx, sessions.Fields{refusedField: []byte("1")}, nil))
+	j.note(ctx, j.write(ctx, sessions.Fields{refusedField: []byte("1")}, nil))
 }
 
 // shorten makes of a refused turn's results what the provider may take.
@@ -297,6 +297,6 @@ func (j *journal) broken(ctx context.Context) {
 	if err := j.store(ctx, func(ctx context.Context) error {
 		return j.s.store.Release(ctx, j.s.scope, j.lease(), j.owner)
 	}); err != nil {
-		j.s.log.Debug("a journal's lease was not given back and will lapse", "err", err)
+		j.s.log.DebugContext(ctx, "a journal's lease was not given back and will lapse", "err", err)
 	}
 }

@@ -180,6 +180,9 @@ type Options struct {
 	// the model has, with the context of its span. Both may be nil.
 	OnTurn    func(context.Context, *Report)
 	OnSegment func(context.Context, SegmentEvent)
+	// OnRefused is told the code of the error with which a request is refused before it
+	// is a turn. May be nil.
+	OnRefused func(code string)
 	Log       *slog.Logger
 }
 
@@ -213,6 +216,9 @@ func New(o Options) http.Handler {
 	if o.OnSegment == nil {
 		o.OnSegment = func(context.Context, SegmentEvent) {}
 	}
+	if o.OnRefused == nil {
+		o.OnRefused = func(string) {}
+	}
 	if o.OnStart == nil {
 		o.OnStart = func(*Ledger) func() { return func() {} }
 	}
@@ -243,17 +249,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			known = &chat.Error{Status: http.StatusInternalServerError, Type: "server_error", Code: "internal_error",
 				Message: "The gateway could not find the settings for this request."}
 		}
-		known.WriteTo(w)
+		h.refuse(w, r, known)
 		return
 	}
 	body, wrong := h.readBody(r)
 	if wrong != nil {
-		wrong.WriteTo(w)
+		h.refuse(w, r, wrong)
 		return
 	}
 	req, wrong := chat.ParseRequest(body.plain)
 	if wrong != nil {
-		wrong.WriteTo(w)
+		h.refuse(w, r, wrong)
 		return
 	}
 	servers := narrow(client.Servers, r.Header.Values(HeaderServers))
@@ -292,6 +298,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.OnStart(t.rec)()
 	defer t.crashed()
 	t.run()
+}
+
+// refuse answers a request of which no turn comes. Whoever is gone gets nothing: its
+// request did not come whole.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, wrong *chat.Error) {
+	if r.Context().Err() != nil {
+		h.Log.DebugContext(r.Context(), "a client left before its request was there")
+		return
+	}
+	h.Log.InfoContext(r.Context(), "a request is refused", "status", wrong.Status, "code", wrong.Code)
+	h.OnRefused(wrong.Code)
+	wrong.WriteTo(w)
 }
 
 func (h *handler) passUntouched(w http.ResponseWriter, r *http.Request, c *Client, body requestBody, reason string) {

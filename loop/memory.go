@@ -117,7 +117,7 @@ func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record,
 		r, err := decodeRecord(fields)
 		switch {
 		case err != nil:
-			s.log.Warn("a stored record cannot be read", "err", err)
+			s.log.WarnContext(ctx, "a stored record cannot be read", "err", err)
 			s.event(EventMiss)
 		case r == nil && at == last && c.endsInResult():
 			if out[at], err = s.expired(ctx, c.anchor(at)); err != nil {

@@ -83,7 +83,7 @@ func (t *turn) askFirst(ctx context.Context, place int, reply *chat.Reply, asks 
 		err = h.pend(ctx)
 	}
 	if err != nil || t.journal.isLost() {
-		t.forgot(err)
+		t.forgot(ctx, err)
 		known := map[int]Result{}
 		for i := range asks {
 			known[i] = Result{Text: noticeUnaskable, Outcome: DeclinedUnaskable}

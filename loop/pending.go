@@ -95,7 +95,7 @@ func (h *held) release(ctx context.Context, owner string, asked bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	if err := h.s.store.Release(ctx, h.s.scope, leaseName(h.attempt, asked), owner); err != nil {
-		h.s.log.Debug("a lease was not given back and will lapse", "err", err)
+		h.s.log.DebugContext(ctx, "a lease was not given back and will lapse", "err", err)
 	}
 }
 

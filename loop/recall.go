@@ -80,7 +80,7 @@ func (t *turn) keep(ctx context.Context, reply *chat.Reply, anchor string) {
 	}
 	r := &record{before: t.keepable(), visible: hashText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
 	if err := t.session.keep(ctx, anchor, r); err != nil {
-		t.forgot(err)
+		t.forgot(ctx, err)
 	}
 }
 
@@ -95,14 +95,14 @@ func (t *turn) pend(ctx context.Context, reply *chat.Reply, asks map[int]bool, a
 		return
 	}
 	if err := h.pend(ctx); err != nil {
-		t.forgot(err)
+		t.forgot(ctx, err)
 		return
 	}
 	t.begun(h.record)
 }
 
-func (t *turn) forgot(err error) {
-	t.h.Log.Warn("the session store is away, a turn leaves no hidden history", "err", err)
+func (t *turn) forgot(ctx context.Context, err error) {
+	t.h.Log.WarnContext(ctx, "the session store is away, a turn leaves no hidden history", "err", err)
 	t.session.event(EventDegraded)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -157,13 +158,16 @@ func saying(err error, kind string) string {
 // startSegment begins the span of an exchange with the model (semantic
 // conventions for generative AI, "Inference").
 func (t *turn) startSegment(ctx context.Context) (context.Context, trace.Span) {
-	ctx, span := t.h.span(ctx, strings.TrimSpace("chat "+cut(t.req.Model, maxName)), trace.SpanKindClient, func() []attribute.KeyValue {
-		return append(t.provider(), semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(cut(t.req.Model, maxName)))
-	})
+	ctx, span := t.h.span(ctx, strings.TrimSpace("chat "+cut(t.req.Model, maxName)), trace.SpanKindClient, t.operation)
 	if span.IsRecording() {
 		span.SetAttributes(requestAttributes(t.req)...)
 	}
 	return ctx, span
+}
+
+// operation describes what is asked of whom.
+func (t *turn) operation() []attribute.KeyValue {
+	return append(t.provider(), semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(cut(t.req.Model, maxName)))
 }
 
 // provider describes who answers.
@@ -189,20 +193,24 @@ func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *
 	if !span.IsRecording() {
 		return
 	}
+	var attrs []attribute.KeyValue
 	if r.Status != 0 {
-		span.SetAttributes(semconv.HTTPResponseStatusCode(r.Status))
+		attrs = append(attrs, semconv.HTTPResponseStatusCode(r.Status))
 	}
 	if r.Chunk > 0 {
-		span.SetAttributes(semconv.GenAIResponseTimeToFirstChunk(r.Chunk.Seconds()))
+		attrs = append(attrs, semconv.GenAIResponseTimeToFirstChunk(r.Chunk.Seconds()))
 	}
 	if reply != nil {
-		span.SetAttributes(replyAttributes(reply)...)
+		attrs = append(attrs, replyAttributes(reply)...)
 	}
-	t.h.Content.exchange(ctx, span, body, reply)
 	if err != nil {
-		span.SetAttributes(semconv.ErrorTypeKey.String(r.ErrorType))
+		attrs = append(attrs, semconv.ErrorTypeKey.String(r.ErrorType))
 		span.SetStatus(codes.Error, saying(err, r.ErrorType))
 	}
+	span.SetAttributes(attrs...)
+	t.h.Content.exchange(ctx, span, body, reply, func() []attribute.KeyValue {
+		return slices.Concat(t.operation(), requestAttributes(t.req), attrs)
+	})
 }
 
 // errorType is a word for why a segment or a turn failed, of few kinds (semantic

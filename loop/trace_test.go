@@ -98,6 +98,7 @@ func TestTraceOfATurn(t *testing.T) {
 			if inside.SpanID() != call.SpanContext().SpanID() {
 				t.Error("the tool does not run in its span")
 			}
+			streams := map[bool]string{true: "true"}[streaming]
 			for _, row := range []struct {
 				span       sdktrace.ReadOnlySpan
 				name, want string
@@ -105,7 +106,7 @@ func TestTraceOfATurn(t *testing.T) {
 				{turn, "mcp_via_llm.stop_reason", "answer"}, {turn, "mcp_via_llm.segments", "2"}, {turn, "mcp_via_llm.input_tokens", "30"},
 				{chats[0], "gen_ai.request.temperature", "0"}, {chats[0], "gen_ai.request.seed", "7"}, {chats[0], "gen_ai.request.stop_sequences", `["x"]`}, {chats[0], "gen_ai.output.type", "json"},
 				{chats[0], "gen_ai.response.id", "cc"}, {chats[0], "gen_ai.usage.input_tokens", "10"}, {chats[0], "gen_ai.response.finish_reasons", `["tool_calls"]`},
-				{chats[1], "gen_ai.usage.output_tokens", "3"}, {chats[1], "gen_ai.request.stream", fmt.Sprint(streaming)},
+				{chats[1], "gen_ai.usage.output_tokens", "3"}, {chats[1], "gen_ai.request.stream", streams},
 				{call, "gen_ai.tool.call.id", "c1"},
 			} {
 				if got := attr(row.span, row.name); got != row.want {

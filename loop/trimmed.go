@@ -83,7 +83,7 @@ func (s *session) sign(ctx context.Context, local, anchor string) {
 		err = s.store.Put(ctx, s.scope, localKey(local), sessions.Fields{ambiguousField: []byte("1")}, s.ttl)
 	}
 	if err != nil {
-		s.log.Debug("a turn will not be found in a history that is cut off", "err", err)
+		s.log.DebugContext(ctx, "a turn will not be found in a history that is cut off", "err", err)
 	}
 }
 

@@ -125,7 +125,7 @@ func (t *turn) run() {
 	}
 	switch err := t.loop(ctx); {
 	case err == nil:
-		t.journal.done()
+		t.journal.done(ctx)
 	case errors.Is(err, errCopied):
 		t.journal.broken(ctx)
 		first := t.rec.report.Segments[len(t.rec.report.Segments)-1]

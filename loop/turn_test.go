@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -250,6 +251,10 @@ func TestClientErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig()
+			var log strings.Builder
+			var refused []string
+			g.options.Log = slog.New(slog.NewTextHandler(&log, nil))
+			g.options.OnRefused = func(code string) { refused = append(refused, code) }
 			var w = g.post(tt.body, func(r *http.Request) {
 				if tt.edit != nil {
 					tt.edit(g, r)
@@ -261,6 +266,9 @@ func TestClientErrors(t *testing.T) {
 			}
 			if g.model.count() != 0 {
 				t.Error("the model was asked")
+			}
+			if line := "level=INFO msg=\"a request is refused\" status=" + strconv.Itoa(tt.status) + " code=" + tt.code; !strings.Contains(log.String(), line) || !slices.Equal(refused, []string{tt.code}) {
+				t.Errorf("counted %q, logged %s", refused, log.String())
 			}
 		})
 	}

@@ -190,7 +190,7 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	defer func() {
 		if r := recover(); r != nil {
 			// Not the value of the panic: it may quote the arguments.
-			host.opts.Log.Error("panic in an mcp call", "server", event.Server, "tool", event.Tool,
+			host.opts.Log.ErrorContext(ctx, "panic in an mcp call", "server", event.Server, "tool", event.Tool,
 				"panic", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
 			res = failure(OutcomeFailed, event.Injected+" failed: internal error.")
 		}
@@ -221,7 +221,7 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	if e.tool.read(&c, raw) {
 		res = failure(OutcomeToolError, e.Name+" failed: ")
 	} else {
-		e.checkOutput(raw)
+		e.checkOutput(ctx, raw)
 	}
 	res.Text, res.Images = excerpt.Of(res.Text+c.text(), limit), c.images
 	return res
@@ -264,9 +264,9 @@ func failure(outcome, text string) Result {
 
 // checkOutput logs a result that is not what the tool promised; the model gets
 // it all the same.
-func (e *entry) checkOutput(raw []byte) {
+func (e *entry) checkOutput(ctx context.Context, raw []byte) {
 	structured := gjson.GetBytes(raw, "structuredContent")
 	if e.tool.output != nil && structured.Exists() && e.tool.output.Problems(structured.Raw) != nil {
-		e.conn.log.Warn("result does not fit the tool's output schema", "tool", e.Original)
+		e.conn.log.WarnContext(ctx, "result does not fit the tool's output schema", "tool", e.Original)
 	}
 }

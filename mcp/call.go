@@ -74,7 +74,7 @@ func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta 
 		if err != nil {
 			return nil, err
 		}
-		return s.request(ctx, "resources/read", &sdk.ReadResourceParams{
+		return s.request(context.WithValue(ctx, listedKey{}, t.uri), "resources/read", &sdk.ReadResourceParams{
 			Meta: meta, URI: uri, InputResponses: given.responses, RequestState: given.state,
 		})
 	case KindPrompt:

@@ -2,9 +2,12 @@ package mcp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -13,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -131,7 +135,7 @@ func (s *sender) send(ctx context.Context, method string, req sdk.Request) (sdk.
 	span := trace.Span(notrace.Span{})
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		if s.tracer != nil {
-			ctx, span = s.tracer.Start(ctx, kind.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(kind.attrs...), trace.WithAttributes(s.more(req)...))
+			ctx, span = s.tracer.Start(ctx, kind.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(kind.attrs...), trace.WithAttributes(s.more(ctx)...))
 		}
 		s.meta(ctx, req)
 	}
@@ -193,10 +197,15 @@ func (s *sender) kind(method string, req sdk.Request) *kind {
 	return k
 }
 
-// more is what has so many values that it is for spans alone.
-func (s *sender) more(req sdk.Request) (attrs []attribute.KeyValue) {
-	if p, is := req.GetParams().(*sdk.ReadResourceParams); is {
-		attrs = append(attrs, semconv.McpResourceURI(p.URI))
+// listedKey is for the URI, or the URI template, of a resource that is read, as its
+// server lists it.
+type listedKey struct{}
+
+// more is what has so many values that it is for spans alone. What stands in a URI
+// template's place was filled in by the model, so the template is there for it.
+func (s *sender) more(ctx context.Context) (attrs []attribute.KeyValue) {
+	if uri, ok := ctx.Value(listedKey{}).(string); ok {
+		attrs = append(attrs, semconv.McpResourceURI(uri))
 	}
 	if known := s.known.Load(); known != nil {
 		attrs = append(attrs, (*known)[1:]...)
@@ -250,9 +259,26 @@ func mishap(ctx context.Context, cp *capture, err error) []attribute.KeyValue {
 	case gjson.GetBytes(got.result, "isError").Bool():
 		return kind(OutcomeToolError)
 	case err != nil && got.result == nil:
-		return kind("_OTHER")
+		return kind(unanswered(err))
 	}
 	return nil
+}
+
+// unanswered is a word for why there was no answer.
+func unanswered(err error) string {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection_refused"
+	case errors.As(err, &name):
+		return "name_not_resolved"
+	case errors.As(err, &certificate):
+		return "certificate_invalid"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection_lost"
+	}
+	return "_OTHER" // as the conventions have it
 }
 
 // ended records how long a session was there.

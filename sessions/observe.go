@@ -3,8 +3,11 @@ package sessions
 import (
 	"context"
 	"errors"
+	"net/url"
+	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
@@ -43,10 +46,8 @@ type observer struct {
 	Store
 	tell   func(context.Context, Event) // nil: nobody
 	tracer trace.Tracer                 // nil: no spans
+	server trace.SpanStartOption        // what all spans say of Redis
 }
-
-// spanOptions are those of every span.
-var spanOptions = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(semconv.DBSystemNameRedis)}
 
 // observed puts an observer before a store, if somebody wants to know.
 func observed(s Store, o Options) Store {
@@ -55,9 +56,24 @@ func observed(s Store, o Options) Store {
 	}
 	out := &observer{Store: s, tell: o.Observe}
 	if o.Traces != nil {
+		out.server = trace.WithAttributes(append(address(o.RedisURL), semconv.DBSystemNameRedis)...)
 		out.tracer = o.Traces.Tracer("github.com/mcp-via-llm/mcp-via-llm/sessions", trace.WithSchemaURL(semconv.SchemaURL))
 	}
 	return out
+}
+
+// address is where Redis is, of one node: behind Sentinel and in a cluster each
+// operation may go elsewhere.
+func address(redisURL string) []attribute.KeyValue {
+	u, err := url.Parse(redisURL)
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Query().Has("master_name") || u.Query().Has("addr") {
+		return nil
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		port = 6379
+	}
+	return []attribute.KeyValue{semconv.ServerAddress(u.Hostname()), semconv.ServerPort(port)}
 }
 
 // Size is that of a store in memory; ok is false for others.
@@ -86,7 +102,7 @@ func (o *observer) span(ctx context.Context, op string) (context.Context, trace.
 	if o.tracer == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, nil
 	}
-	return o.tracer.Start(ctx, "session store "+op, spanOptions...)
+	return o.tracer.Start(ctx, "session store "+op, trace.WithSpanKind(trace.SpanKindClient), o.server, trace.WithAttributes(semconv.DBOperationName(op)))
 }
 
 func (o *observer) done(ctx context.Context, span trace.Span, e Event) {

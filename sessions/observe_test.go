@@ -2,9 +2,13 @@ package sessions_test
 
 import (
 	"context"
+	"net/url"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -21,7 +25,16 @@ func TestSpansOfOperations(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	var outcomes []string
-	store := open(t, sessions.Options{RedisURL: redisrig.Start(t).URL, Traces: provider, Observe: func(ctx context.Context, e sessions.Event) { outcomes = append(outcomes, e.Op+" "+e.Outcome()) }})
+	address := redisrig.Start(t).URL
+	node, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(node.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := open(t, sessions.Options{RedisURL: address, Traces: provider, Observe: func(ctx context.Context, e sessions.Event) { outcomes = append(outcomes, e.Op+" "+e.Outcome()) }})
 	scope := sessions.Scope{Client: "c", ID: "i"}
 	put := func(ctx context.Context, ttl time.Duration) {
 		store.Put(ctx, scope, "k", sessions.Fields{"f": []byte("v")}, ttl) //nolint:errcheck // its event tells
@@ -46,7 +59,12 @@ func TestSpansOfOperations(t *testing.T) {
 		t.Errorf("outcomes %q", outcomes)
 	}
 	for _, s := range got {
-		if s.SpanKind() != trace.SpanKindClient || len(s.Attributes()) == 0 || s.Attributes()[0] != semconv.DBSystemNameRedis {
+		for _, want := range []attribute.KeyValue{semconv.DBSystemNameRedis, semconv.DBOperationName("put"), semconv.ServerAddress(node.Hostname()), semconv.ServerPort(port)} {
+			if !slices.Contains(s.Attributes(), want) {
+				t.Errorf("no %v in %v", want, s.Attributes())
+			}
+		}
+		if s.SpanKind() != trace.SpanKindClient {
 			t.Errorf("%v %v", s.SpanKind(), s.Attributes())
 		}
 	}

@@ -11,10 +11,12 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/stdout/stdoutmetric"
+	"go.opentelemetry.io/otel/metric"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
@@ -54,8 +56,28 @@ func (t *Telemetry) startTraces(ctx context.Context, about *resource.Resource) e
 		return fmt.Errorf("OTEL_TRACES_EXPORTER or OTEL_EXPORTER_OTLP_…: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
-	t.Traces, t.tracing, t.close = provider, true, append(t.close, provider.Shutdown)
+	t.Traces, t.tracing, t.close = versioned{provider, t.version}, true, append(t.close, provider.Shutdown)
 	return nil
+}
+
+// versioned gives all scopes the service's version: its packages have no other.
+type versioned struct {
+	trace.TracerProvider
+	version string
+}
+
+func (v versioned) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return v.TracerProvider.Tracer(name, append(options, trace.WithInstrumentationVersion(v.version))...)
+}
+
+// versionedMeters do the same.
+type versionedMeters struct {
+	meterProvider
+	version string
+}
+
+func (v versionedMeters) Meter(name string, options ...metric.MeterOption) metric.Meter {
+	return v.meterProvider.Meter(name, append(options, metric.WithInstrumentationVersion(v.version))...)
 }
 
 func (t *Telemetry) startLogs(ctx context.Context, about *resource.Resource) error {

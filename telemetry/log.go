@@ -13,13 +13,13 @@ import (
 // NewLog makes the service's log. Level is debug, info, warn or error; format is
 // json, text, or auto: text on a terminal, else json. Lines that belong to a trace
 // have its trace_id and span_id (OpenTelemetry, "Trace Context in non-OTLP Log
-// Formats").
+// Formats"), and those of a request its request_id.
 func NewLog(w io.Writer, level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: levelOf(level)}
 	if format == "text" || format != "json" && isTerminal(w) {
-		return slog.New(traced{slog.NewTextHandler(w, options)})
+		return slog.New(traced{requested{slog.NewTextHandler(w, options)}})
 	}
-	return slog.New(traced{slog.NewJSONHandler(w, options)})
+	return slog.New(traced{requested{slog.NewJSONHandler(w, options)}})
 }
 
 func levelOf(level string) slog.Level {
@@ -37,8 +37,35 @@ func (t *Telemetry) Log(log *slog.Logger, level string) *slog.Logger {
 		return log
 	}
 	bridge := otelslog.NewHandler(Name, otelslog.WithLoggerProvider(t.Logs))
-	return slog.New(slog.NewMultiHandler(log.Handler(), atLeast{bridge, levelOf(level)}))
+	return slog.New(slog.NewMultiHandler(log.Handler(), atLeast{requested{bridge}, levelOf(level)}))
 }
+
+type requestKey struct{}
+
+// WithRequest gives a context the id of the request that it is for, which log lines
+// have as request_id.
+func WithRequest(ctx context.Context, id string) context.Context {
+	if id == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+// requested adds the request's id to lines whose context has one.
+type requested struct{ slog.Handler }
+
+func (h requested) Handle(ctx context.Context, record slog.Record) error {
+	if id, ok := ctx.Value(requestKey{}).(string); ok {
+		record = record.Clone()
+		record.AddAttrs(slog.String("request_id", id))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h requested) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return requested{h.Handler.WithAttrs(attrs)}
+}
+func (h requested) WithGroup(name string) slog.Handler { return requested{h.Handler.WithGroup(name)} }
 
 // traced adds the trace to lines whose context has one.
 type traced struct{ slog.Handler }

@@ -54,6 +54,7 @@ type Metrics struct {
 	sessions     metric.Int64Counter
 	storeOps     metric.Float64Histogram
 	audit        metric.Int64Counter
+	refused      metric.Int64Counter
 
 	operation  genaiconv.ClientOperationDuration
 	tokens     genaiconv.ClientTokenUsage
@@ -66,6 +67,7 @@ var (
 	byStop      = labelled("client", "stop_reason")
 	byTool      = labelled("server", "tool", "outcome")
 	byServer    = labelled("server", "outcome")
+	byCode      = labelled("code")
 	byEvent     = labelled("event")
 	byOutcome   = labelled("outcome")
 	byHappening = labelled("event", "outcome")
@@ -84,7 +86,7 @@ func (noMeters) Shutdown(context.Context) error { return nil }
 
 // newMetrics makes the instruments, on a registry of their own for Prometheus and
 // for whatever else the environment names.
-func newMetrics(ctx context.Context, about *resource.Resource) (*Metrics, error) {
+func newMetrics(ctx context.Context, about *resource.Resource, version string) (*Metrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m := &Metrics{registry: registry, provider: noMeters{}}
@@ -108,6 +110,7 @@ func newMetrics(ctx context.Context, about *resource.Resource) (*Metrics, error)
 		}
 		m.provider = sdkmetric.NewMeterProvider(options...)
 	}
+	m.provider = versionedMeters{m.provider, version}
 	m.meter = m.provider.Meter(Name, metric.WithSchemaURL(semconv.SchemaURL))
 	if err := m.instruments(); err != nil {
 		return nil, err
@@ -179,6 +182,7 @@ func (m *Metrics) instruments() error {
 	m.sessions = n.counter("mcp_via_llm.session.events", "{event}", "What happened to hidden history, mixed turns and journals.")
 	m.storeOps = n.seconds("mcp_via_llm.store.duration", storeSeconds, "Time of operations of the session store, by outcome.")
 	m.audit = n.counter("mcp_via_llm.audit.records", "{record}", "Records of the audit log, by whether its file has them.")
+	m.refused = n.counter("mcp_via_llm.requests.refused", "{request}", "Requests that were refused before they were turns, by the code of the error.")
 	errs := make([]error, 4)
 	m.segments, errs[0] = m.meter.Int64Histogram("mcp_via_llm.turn.segments", segmentBuckets, metric.WithUnit("{segment}"), metric.WithDescription("Exchanges with the LLM in one turn."))
 	m.operation, errs[1] = genaiconv.NewClientOperationDuration(m.meter, modelSeconds)
@@ -249,6 +253,11 @@ func (m *Metrics) ExtProc(event, outcome string) {
 // Audit counts records of the audit log: those written to its file, and those lost.
 func (m *Metrics) Audit(outcome string, n int) {
 	m.audit.Add(context.Background(), int64(n), byOutcome.of(outcome).add...)
+}
+
+// Refused counts a request that was refused before it was a turn.
+func (m *Metrics) Refused(code string) {
+	m.refused.Add(context.Background(), 1, byCode.of(code).add...)
 }
 
 // Session counts an event of hidden history, mixed turns or journals.

@@ -45,6 +45,7 @@ type Telemetry struct {
 	// Content says how much of what is said goes into spans and events.
 	Content Content
 
+	version string
 	tracing bool
 	close   []func(context.Context) error
 }
@@ -62,6 +63,7 @@ func Start(ctx context.Context, version string, log *slog.Logger) (*Telemetry, e
 	otel.SetErrorHandler(&complaints{log: log, last: map[string]time.Time{}})
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	t := &Telemetry{
+		version:    version,
 		Traces:     notrace.NewTracerProvider(),
 		Logs:       nolog.NewLoggerProvider(),
 		Propagator: autoprop.NewTextMapPropagator(propagation.TraceContext{}),
@@ -76,7 +78,7 @@ func Start(ctx context.Context, version string, log *slog.Logger) (*Telemetry, e
 		err = errors.Join(t.startTraces(ctx, about), t.startLogs(ctx, about))
 	}
 	if err == nil {
-		t.Metrics, err = newMetrics(ctx, about)
+		t.Metrics, err = newMetrics(ctx, about, version)
 	}
 	if err != nil {
 		return nil, errors.New(secrets.hide(errors.Join(err, t.Shutdown(ctx)).Error()))

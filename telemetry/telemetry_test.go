@@ -76,6 +76,7 @@ func TestMetricsByName(t *testing.T) {
 	s.ExtProc("exchange", "answered")
 	s.Session("hit")
 	s.Audit("written", 2)
+	s.Refused("request_too_large")
 	s.Begin(Known{Clients: []string{"quiet"}, StopReasons: []string{"error"}, ExtProcEvents: []string{"looped"}, SessionEvents: []string{"expired"}, AuditOutcomes: []string{"lost"}})
 	s.Store(ctx, "load", "unavailable", time.Millisecond)
 	got := scrape(s.Metrics, "")
@@ -116,6 +117,7 @@ func TestMetricsByName(t *testing.T) {
 		`mcp_via_llm_session_events_total{event="expired"} 0`,
 		`mcp_via_llm_audit_records_total{outcome="lost"} 0`,
 		`mcp_via_llm_config_reloads_total{outcome="applied"} 0`,
+		`mcp_via_llm_requests_refused_total{code="request_too_large"} 1`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(got, want) {
@@ -273,8 +275,8 @@ func TestLogLinesNameTheirTrace(t *testing.T) {
 	s := start(t)
 	var b bytes.Buffer
 	log := NewLog(&b, "info", "json").With("server", "files")
-	log.InfoContext(s.Parent(t.Context(), http.Header{"Traceparent": {callers}}, nil), "turn")
-	if got := b.String(); !strings.Contains(got, `"trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331"`) || !strings.Contains(got, `"server":"files"`) {
+	log.InfoContext(WithRequest(s.Parent(t.Context(), http.Header{"Traceparent": {callers}}, nil), "r-1"), "turn")
+	if got := b.String(); !strings.Contains(got, `"request_id":"r-1"`) || !strings.Contains(got, `"trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331"`) || !strings.Contains(got, `"server":"files"`) {
 		t.Error(got)
 	}
 }

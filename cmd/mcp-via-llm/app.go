@@ -10,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/google/uuid"
-
 	"github.com/mcp-via-llm/mcp-via-llm/admin"
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 	"github.com/mcp-via-llm/mcp-via-llm/config"
@@ -164,9 +162,6 @@ func (a *app) serveDirect(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "llm.base_url is not configured", http.StatusServiceUnavailable)
 		return
 	}
-	if r.Header.Get("X-Request-Id") == "" {
-		r.Header.Set("X-Request-Id", uuid.NewString()) // as Envoy does
-	}
 	handler.ServeHTTP(w, r)
 }
 
@@ -207,15 +202,22 @@ func query(c *loop.Client, servers []string, header http.Header, rules *policy.P
 }
 
 func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
-	set := s.app.host.Toolset(ctx, query(c, servers, s.forwardable(r.Header), s.profiles[c.Name]))
+	set := s.app.host.Toolset(ctx, query(c, servers, s.forwardable(ctx, r.Header), s.profiles[c.Name]))
 	bound := set.Bind(taken)
-	s.app.omitted(c, bound, len(taken))
+	s.app.omitted(ctx, c, bound, len(taken))
 	return &toolset{Binding: bound, set: set, servers: servers, guard: s.guard(c, r)}
 }
 
-func (a *app) observe(e extproc.Event) {
+// observe is told of external-processing streams. Of an exchange that the client, or
+// Envoy, has ended the turn's own line tells.
+func (a *app) observe(ctx context.Context, e extproc.Event) {
 	a.telemetry.ExtProc(string(e.Kind), string(e.Outcome))
-	if e.Err != nil {
-		a.log.Warn(fmt.Sprintf("external processing: %s", e.Kind), "err", e.Err)
+	if e.Err == nil {
+		return
 	}
+	level := slog.LevelWarn
+	if e.Outcome == extproc.OutcomeClientGone || e.Outcome == extproc.OutcomeForeign {
+		level = slog.LevelDebug
+	}
+	a.log.Log(ctx, level, fmt.Sprintf("external processing: %s", e.Kind), "err", e.Err)
 }

@@ -65,10 +65,10 @@ func (s *shortage) counts(clients map[string]config.Client) map[string]int {
 
 // omitted tells the operator what there was no room for in a request that has
 // functions of the client's own.
-func (a *app) omitted(c *loop.Client, b *mcp.Binding, own int) {
+func (a *app) omitted(ctx context.Context, c *loop.Client, b *mcp.Binding, own int) {
 	names := b.Omitted()
 	if a.short.isNews(c.Name, names) {
-		a.log.Warn("tools are left out, because max_tools or max_tools_bytes has no room for all; the model finds and calls them through mcp_search_tools and mcp_call_tool",
+		a.log.WarnContext(ctx, "tools are left out, because max_tools or max_tools_bytes has no room for all; the model finds and calls them through mcp_search_tools and mcp_call_tool",
 			"client", c.Name, "max_tools", c.MaxTools, "max_tools_bytes", c.MaxToolsBytes, "client_functions", own, "left_out", len(names), "first", names[:min(len(names), saidList)])
 	}
 }
@@ -83,6 +83,6 @@ func (a *app) checkBudgets(ctx context.Context) {
 		}
 		profile := now.config.Clients[name]
 		client := loopClient(name, &profile)
-		a.omitted(client, a.host.Toolset(ctx, query(client, client.Servers, nil, now.profiles[name])).Bind(nil), 0)
+		a.omitted(ctx, client, a.host.Toolset(ctx, query(client, client.Servers, nil, now.profiles[name])).Bind(nil), 0)
 	}
 }

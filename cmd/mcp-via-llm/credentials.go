@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -92,7 +93,7 @@ const minSecret = 8
 // forwardable are a request's headers for MCP servers. Where a caller repeats its LLM
 // credential in a header that is forwarded, or exchanged, that header is missing: no
 // MCP server may get the credential, whoever sends it there.
-func (s *snapshot) forwardable(h http.Header) http.Header {
+func (s *snapshot) forwardable(ctx context.Context, h http.Header) http.Header {
 	var secrets []string
 	for _, name := range config.LLMCredentials() {
 		for _, value := range h.Values(name) {
@@ -114,7 +115,7 @@ func (s *snapshot) forwardable(h http.Header) http.Header {
 			out = out.Clone()
 			out.Del(name)
 			if _, said := s.app.repeated.LoadOrStore(strings.ToLower(name), true); !said {
-				s.app.log.Warn("a caller repeats its LLM credential in a header that MCP servers get; it is not sent on", "header", name)
+				s.app.log.WarnContext(ctx, "a caller repeats its LLM credential in a header that MCP servers get; it is not sent on", "header", name)
 			}
 		}
 	}

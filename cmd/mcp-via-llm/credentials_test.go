@@ -115,7 +115,7 @@ servers:
 		{http.Header{"X-Token": {""}, "Authorization": {""}}, nil},
 	} {
 		whole := tt.in.Clone()
-		got := s.forwardable(tt.in)
+		got := s.forwardable(t.Context(), tt.in)
 		for _, name := range tt.lost {
 			whole.Del(name)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
@@ -19,14 +20,24 @@ import (
 	"github.com/mcp-via-llm/mcp-via-llm/telemetry"
 )
 
-// traced gives a handler's requests their place in their caller's trace.
-func (a *app) traced(next http.HandlerFunc) http.Handler {
+// place gives a request's context its place in its caller's trace, and its id for log
+// lines.
+func (a *app) place(r *http.Request) context.Context {
+	info, ok := extproc.InfoFrom(r.Context())
+	if !ok {
+		info = &extproc.Info{}
+	}
+	ctx := a.telemetry.Parent(r.Context(), r.Header, info.Metadata)
+	return telemetry.WithRequest(ctx, r.Header.Get("X-Request-Id"))
+}
+
+// placed does the same for a handler without Envoy. Requests get an id, as from Envoy.
+func (a *app) placed(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, ok := extproc.InfoFrom(r.Context())
-		if !ok {
-			info = &extproc.Info{}
+		if r.Header.Get("X-Request-Id") == "" {
+			r.Header.Set("X-Request-Id", uuid.NewString())
 		}
-		next(w, r.WithContext(a.telemetry.Parent(r.Context(), r.Header, info.Metadata)))
+		next(w, r.WithContext(a.place(r)))
 	})
 }
 
@@ -43,6 +54,7 @@ func (a *app) observed(o *loop.Options, cfg *config.Config) {
 		o.Content.Events = t.Logs.Logger(telemetry.Name)
 	}
 	o.OnStart = func(l *loop.Ledger) func() { return a.turns.Start(l) }
+	o.OnRefused = t.Refused
 	o.OnTurn, o.OnSegment = a.turnEnded, a.segmentEnded
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -51,6 +52,34 @@ func TestWrongLimit(t *testing.T) {
 		if !gjson.Valid(line) {
 			t.Errorf("not JSON: %s", line)
 		}
+	}
+}
+
+// TestLinesOfARequest asserts that lines of a request name it and its trace, that of
+// one that is refused, too.
+func TestLinesOfARequest(t *testing.T) {
+	base, _ := provider(t, "calc__add", `{"a":5,"b":7}`)
+	s := start(t, writeConfig(t, serveConfig(base, "clients: {default: {constraints: [{tool: '*', rule: 'false', message: no}]}}\n")))
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	ask(t, s, "x-request-id: r-1", "traceparent: 00-"+trace+"-b7ad6b7169203331-01")
+	if line := s.wait(t, "an mcp call was not made"); line["request_id"] != "r-1" || line["trace_id"] != trace {
+		t.Errorf("%v", line)
+	}
+	request, err := http.NewRequest("POST", s.http+"/v1/chat/completions", strings.NewReader("{nope"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Request-Id", "r-2")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if line := s.wait(t, "a request is refused"); response.StatusCode != 400 || line["request_id"] != "r-2" || line["code"] != "invalid_body" {
+		t.Errorf("%d %v", response.StatusCode, line)
+	}
+	if metrics := get(t, s.admin+"/metrics"); !strings.Contains(metrics, `mcp_via_llm_requests_refused_total{code="invalid_body"} 1`) {
+		t.Error("the refused request is not counted")
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *snapshot) guard(c *loop.Client, r *http.Request) *policy.Guard {
 		Request:  r.Header.Get("X-Request-Id"),
 		Observe: func(call policy.Call, why *policy.Refusal, waited time.Duration) {
 			s.app.telemetry.ToolCall(r.Context(), call.Tool.Server, call.Tool.Original, why.Outcome, waited)
-			s.app.log.Info("an mcp call was not made", "client", c.Name, "server", call.Tool.Server, "tool", call.Tool.Original,
+			s.app.log.InfoContext(r.Context(), "an mcp call was not made", "client", c.Name, "server", call.Tool.Server, "tool", call.Tool.Original,
 				"outcome", why.Outcome, "reason", why.Reason)
 		},
 	}

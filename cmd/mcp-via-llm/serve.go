@@ -131,13 +131,14 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 	secret := cfg.Fingerprint()
 	s := &server{app: a, log: a.log, failed: make(chan error, 4), grpc: grpc.NewServer(options...), health: health.NewServer()}
 	s.processor = extproc.New(extproc.Options{
-		Handler: a.traced(a.serveBehind),
+		Handler: http.HandlerFunc(a.serveBehind),
 		Match:   loop.Wants,
 		Strip:   loop.Headers,
 		LoopURL: func() *url.URL { return a.current.Load().loopURL },
 		Secret:  secret[:],
 		Log:     a.log,
 		Observe: a.observe,
+		Context: a.place,
 	})
 	extprocv3.RegisterExternalProcessorServer(s.grpc, s.processor)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
@@ -145,7 +146,7 @@ func newServer(a *app, cfg *config.Config) (*server, error) {
 	s.notReady.Store(connecting)
 	s.admin = &http.Server{Handler: a.adminHandler(&s.notReady, cfg.Listen.Admin), ReadHeaderTimeout: 10 * time.Second}
 	s.metrics = &http.Server{Handler: a.metricsMux(&s.notReady), ReadHeaderTimeout: 10 * time.Second}
-	s.direct = &http.Server{Handler: a.traced(a.serveDirect), ReadHeaderTimeout: 10 * time.Second}
+	s.direct = &http.Server{Handler: a.placed(a.serveDirect), ReadHeaderTimeout: 10 * time.Second}
 	return s, nil
 }
 

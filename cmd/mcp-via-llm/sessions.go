@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-via-llm/mcp-via-llm/admin"
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 	"github.com/mcp-via-llm/mcp-via-llm/sessions"
 )
@@ -45,7 +46,7 @@ type clientSessions struct {
 func (a *app) serveSessions(w http.ResponseWriter, r *http.Request) {
 	out := clientSessions{Client: r.URL.Query().Get("client"), Deleted: r.Method == http.MethodDelete}
 	if err := checkClient(out.Client); err != nil {
-		http.Error(w, "?client="+err.Error(), http.StatusBadRequest)
+		admin.Refuse(w, http.StatusBadRequest, "?client="+err.Error())
 		return
 	}
 	do := a.store.Count
@@ -54,7 +55,7 @@ func (a *app) serveSessions(w http.ResponseWriter, r *http.Request) {
 	}
 	var err error
 	if out.Keys, err = do(r.Context(), out.Client); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		admin.Refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	writeJSON(w, out)
