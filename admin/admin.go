@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
+	"io/fs"
 	"math"
 	"net/http"
 	"strconv"
@@ -54,7 +55,7 @@ type page struct {
 // Each is HTML or JSON, as its reader likes; with .json behind it, JSON.
 func (s *Source) Register(mux *http.ServeMux) {
 	mux.Handle("GET /{$}", http.RedirectHandler("/debug/", http.StatusFound))
-	mux.HandleFunc("GET /debug/static/{file}", static)
+	mux.HandleFunc("GET /debug/static/{file}", s.static)
 	for path, build := range map[string]func(*http.Request) page{
 		"/debug/{$}":           s.overview,
 		"/debug/overview":      s.overview,
@@ -150,10 +151,10 @@ func answer(w http.ResponseWriter, p page) {
 	encoder.Encode(p.json) //nolint:errcheck // as above
 }
 
-func static(w http.ResponseWriter, r *http.Request) {
+func (s *Source) static(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
-	if strings.HasSuffix(name, ".html") {
-		http.NotFound(w, r)
+	if _, err := fs.Stat(files, "page/"+name); err != nil || strings.HasSuffix(name, ".html") {
+		s.missing(w, r)
 		return
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")

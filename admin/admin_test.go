@@ -305,7 +305,7 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: %d %v", file, w.Code, w.Header())
 		}
 	}
-	for path, want := range map[string]int{"/debug/static/turn.html": 404, "/debug/static/..%2fadmin.go": 400, "/debug/static/": 404, "/debug/nothing": 404, "/": 302} {
+	for path, want := range map[string]int{"/debug/static/turn.html": 404, "/debug/static/..%2fadmin.go": 404, "/debug/static/": 404, "/debug/nothing": 404, "/": 302} {
 		if w := browse(source(), path); w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
@@ -326,6 +326,8 @@ func TestJSON(t *testing.T) {
 		"/debug/catalog":       `{"client":"batch","schema_dialect":"openai","offers":[{"name":"docs__find",`,
 		"/debug/turns/3":       `{"error":`,
 		"/debug/turns/x":       `{"error":`,
+		"/debug/nothing":       `{"error":`,
+		"/debug/static/x":      `{"error":`,
 	} {
 		plain := request(s, path, "*/*")
 		var value any

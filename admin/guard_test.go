@@ -33,6 +33,20 @@ func TestNamesOfTheListener(t *testing.T) {
 	}
 }
 
+// TestRefusalsForPrograms asserts that a program gets JSON, as everywhere, and people
+// a text.
+func TestRefusalsForPrograms(t *testing.T) {
+	for accept, want := range map[string]string{"": "application/json", "text/html": "text/plain; charset=utf-8"} {
+		r := httptest.NewRequest("GET", "http://evil.example/debug/servers", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		Guard(http.NotFoundHandler(), "").ServeHTTP(w, r)
+		if w.Code != http.StatusMisdirectedRequest || w.Header().Get("Content-Type") != want {
+			t.Errorf("%q: %d %v", accept, w.Code, w.Header())
+		}
+	}
+}
+
 // TestOtherSites asserts that pages of other sites can link here, and no more.
 func TestOtherSites(t *testing.T) {
 	for _, row := range []struct {

@@ -238,6 +238,16 @@ func (t *turn) errorType(ctx context.Context, status int, err error) string {
 	}
 }
 
+// endAwait ends the span of a wait for calls.
+func (t *turn) endAwait(ctx context.Context, span trace.Span, err error) {
+	if err != nil {
+		kind := t.errorType(ctx, 0, err)
+		span.SetAttributes(semconv.ErrorTypeKey.String(kind))
+		span.SetStatus(codes.Error, kind)
+	}
+	span.End()
+}
+
 // startCall begins the span of an MCP call (semantic conventions for generative
 // AI, "Execute tool span").
 func (t *turn) startCall(ctx context.Context, call chat.Call, links ...trace.Link) (context.Context, trace.Span) {

@@ -127,7 +127,7 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 	waited := t.rec.wait(WaitCalls)
 	asked, err := k.await(waiting, t.calls, given)
 	waited()
-	span.End()
+	t.endAwait(ctx, span, err)
 	if given != nil {
 		for _, i := range given.started {
 			if c := k.calls[i]; !t.moved(c.name, c.arguments, c.target) {

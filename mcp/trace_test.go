@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -207,6 +208,61 @@ func TestSpansOfFailures(t *testing.T) {
 				t.Error("the server's words are on the span")
 			}
 		})
+	}
+}
+
+// TestServersThatAreGone asserts that it is told how a server did not answer.
+func TestServersThatAreGone(t *testing.T) {
+	t.Run("refuses connections", func(t *testing.T) {
+		w := newWitness()
+		addr, _ := reserve(t)
+		h := startHost(t, Options{Servers: []Server{{Name: "box", URL: "http://" + addr + "/mcp"}}, Telemetry: w.Telemetry})
+		toolsOf(t, h, "box")
+		if points := w.points(t, "mcp.client.operation.duration"); len(points) == 0 || !strings.Contains(points[0], "error.type=connection_refused") {
+			t.Errorf("%q", points)
+		}
+	})
+	t.Run("cuts a call", func(t *testing.T) {
+		w, box := newWitness(), newToolbox()
+		f := box.serve(t, stateless)
+		b := toolsOf(t, startHost(t, Options{Servers: []Server{config("box", stateless, f)}, Telemetry: w.Telemetry}), "box").Bind(nil)
+		f.on(func(_ http.ResponseWriter, _ *http.Request, body []byte) bool {
+			if isMethod(body, "tools/call") {
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		})
+		ctx, parent := w.tracer.Start(t.Context(), "parent")
+		b.Call(ctx, "box__add_numbers", `{"a":1,"b":2}`)
+		parent.End()
+		spans := w.named("tools/call add_numbers")
+		if len(spans) == 0 || attr(spans[0], "error.type") != "connection_lost" || spans[0].Status().Code != codes.Error {
+			t.Errorf("%v", spans)
+		}
+	})
+}
+
+// TestSpansOfReads asserts that a resource's URI is there as its server lists it, and
+// nothing of what a model has filled in.
+func TestSpansOfReads(t *testing.T) {
+	w := newWitness()
+	h := startHost(t, Options{Servers: []Server{config("box", stateful, newLibrary(nil).serve(t, stateful))}, Telemetry: w.Telemetry})
+	b := all(t, h, "box").Bind(nil)
+	ctx, parent := w.tracer.Start(t.Context(), "parent")
+	b.Call(ctx, "mcp_resource__box__notes", "{}")
+	if r := b.Call(ctx, "mcp_resource__box__row", `{"table":"people","id":"ann"}`); !strings.Contains(r.Text, "ann") {
+		t.Errorf("%+v", r)
+	}
+	parent.End()
+	var uris []string
+	for _, span := range w.named("resources/read") {
+		uris = append(uris, attr(span, "mcp.resource.uri"))
+		if strings.Contains(fmt.Sprint(span.Attributes()), "ann") {
+			t.Errorf("%v", span.Attributes())
+		}
+	}
+	if !slices.Equal(uris, []string{"box://notes", "db://{table}/{id}{?columns}"}) {
+		t.Errorf("%q", uris)
 	}
 }
 

@@ -13,6 +13,10 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
@@ -252,6 +256,27 @@ func TestProviderByHost(t *testing.T) {
 		if got := Provider(u, "deepseek"); got[0] != want {
 			t.Errorf("%s: %v, want %v", base, got[0], want)
 		}
+	}
+}
+
+// TestScopesHaveAVersion asserts that spans and metrics of all packages say which
+// version of the service made them.
+func TestScopesHaveAVersion(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	_, span := versioned{sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)), "1.2.3"}.Tracer("scope").Start(t.Context(), "x")
+	span.End()
+	if got := recorder.Ended()[0].InstrumentationScope(); got.Name != "scope" || got.Version != "1.2.3" {
+		t.Errorf("%+v", got)
+	}
+	reader := sdkmetric.NewManualReader()
+	count, err := versionedMeters{sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), "1.2.3"}.Meter("scope").Int64Counter("n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count.Add(t.Context(), 1)
+	var data metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &data); err != nil || data.ScopeMetrics[0].Scope.Version != "1.2.3" {
+		t.Errorf("%v %+v", err, data.ScopeMetrics)
 	}
 }
 
