@@ -5,6 +5,9 @@ package chat
 type Dialect struct {
 	// NoUsage: the provider refuses stream_options, so usage is not asked for.
 	NoUsage bool
+	// NoNone: the provider knows no tool_choice "none" (Converse API, ToolChoice), so
+	// the model is not held to answer in text.
+	NoNone bool
 	// Reasoning says what of reasoning_content is replayed with an assistant
 	// message that has tool calls: "" what was received, "always" also an empty
 	// one if there was none, "drop" nothing.
@@ -22,5 +25,5 @@ var Dialects = map[string]Dialect{
 	"deepseek": {Reasoning: "always", MaxTokens: true},
 	"mistral":  {NoUsage: true, MaxTokens: true},
 	"ollama":   {Content: "empty", MaxTokens: true},
-	"bedrock":  {Content: "omit", MaxTokens: true},
+	"bedrock":  {NoNone: true, Content: "omit", MaxTokens: true},
 }

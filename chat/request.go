@@ -115,6 +115,9 @@ func (r *Request) Members(visit func(name string, value gjson.Result)) {
 	})
 }
 
+// HasTools says whether the client sent tools of any kind.
+func (r *Request) HasTools() bool { return r.tools.Get("0").Exists() }
+
 // Original is the body as the client sent it.
 func (r *Request) Original() []byte { return []byte(r.raw) }
 

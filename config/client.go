@@ -71,7 +71,8 @@ type Client struct {
 	// not named here), deepseek (an assistant's message with tool calls goes back with
 	// reasoning_content, empty if there was none), mistral (stream_options is not added,
 	// by which all others are asked for the usage of a stream), ollama (a message that only calls
-	// tools goes back with an empty content) or bedrock (with no content). In all but
+	// tools goes back with an empty content) or bedrock (with no content; and the choice
+	// of no tool, which there is none of, is not made at the end of max_iterations). In all but
 	// openai the limit of an answer that a server asks for (sampling) is max_tokens,
 	// unless the client's own request says max_completion_tokens.
 	Dialect string `yaml:"dialect"`

@@ -149,22 +149,12 @@ func (t *turn) loop(ctx context.Context) error {
 	if ended, err := t.replay(ctx); ended || err != nil {
 		return err
 	}
-	dialect := chat.Dialects[t.client.Dialect]
-	edit := chat.Edit{System: t.tools.System(), Tools: t.tools.JSON(), Replace: t.replacements(), AskUsage: !dialect.NoUsage}
 	for round := len(t.rec.report.Segments) + 1; ; round++ {
 		last := round > t.client.MaxIterations
-		switch {
-		case last && len(edit.Tools) > 0:
-			edit.Choice = chat.NoCalls
-		case round > 1 || t.midway:
-			edit.Choice = chat.FreeChoice
-		}
-		edit.Append = t.added
-		reply, err := t.segment(ctx, t.req.Build(edit))
+		reply, err := t.segment(ctx, t.req.Build(t.edit(round)))
 		for t.shortenFor(err) {
 			t.h.Log.WarnContext(ctx, "the provider refuses the request with hidden history in it, which is left out now", "client", t.client.Name, "model", t.req.Model, "err", err)
-			edit.Replace = t.replacements()
-			reply, err = t.segment(ctx, t.req.Build(edit))
+			reply, err = t.segment(ctx, t.req.Build(t.edit(round)))
 		}
 		if err != nil {
 			return err
