@@ -170,6 +170,9 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	code := resp.StatusCode
 	rpc := rpcErrorIn(body)
 	last := &statusError{code: code}
+	if ex.method == methodInitialize && rpc == nil && aboutVersions.Match(body) {
+		w.to.introduced(ex.method, nil, &jsonrpc.Error{Message: string(body)})
+	}
 	if rpc == nil && (ex.cp == nil || ex.cp.run == nil) { // of a call it might quote the arguments
 		last.said = oneLine(body, w.header)
 	}
@@ -181,7 +184,8 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	}
 	// 2025-11-25, "Session Management": 404 means that the session is gone. Other
 	// servers say 400 and name the session. Either way the request was not taken.
-	lost := ex.inSession && (code == http.StatusNotFound || code == http.StatusBadRequest && namesSession(string(body)) &&
+	misses, noted := ex.cp != nil && ex.cp.misses, strings.HasPrefix(ex.method, "notifications/")
+	lost := ex.inSession && !misses && (code == http.StatusNotFound || code == http.StatusBadRequest && namesSession(string(body)) &&
 		(rpc == nil || rpc.Code != jsonrpc.CodeInvalidParams)) // there a session is an argument
 	resumes := ex.get && ex.cp != nil
 	if ex.cp != nil && !resumes {
@@ -203,10 +207,10 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 		body = ex.cp.take(gjson.ParseBytes(body))
 	case rpc != nil && ex.id != "":
 		body = w.answerTo(ex, gjson.ParseBytes(body))
-	case rpc != nil, code == http.StatusNotFound, code == http.StatusUnauthorized, code == http.StatusForbidden:
+	case rpc != nil && !noted, code == http.StatusNotFound && !misses, code == http.StatusUnauthorized, code == http.StatusForbidden:
 	case ex.id != "":
 		body = rpcError(ex.id, http.StatusText(code))
-	case strings.HasPrefix(ex.method, "notifications/"): // nor does this end it
+	case noted: // nor does this end it
 		resp.StatusCode, body = http.StatusAccepted, nil
 	}
 	setBody(resp, body)

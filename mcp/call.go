@@ -108,6 +108,7 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 		}
 		got, err := s.call(run, given)
 		if got.result != nil {
+			s.resulted.Store(time.Now().UnixNano())
 			if !asksForInput(got.result) {
 				return got.result, nil
 			}
@@ -123,8 +124,8 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 		if run.timedOut() {
 			c.doubt(s) // slow, or stuck for good
 		}
-		if got.rpc != nil && namesSession(got.rpc.Message) {
-			c.doubt(s) // some servers say with status 200 that they do not know the session
+		if s.accuses(got) {
+			c.doubt(s)
 		}
 		broken := got.rpc == nil && run.ctx.Err() == nil
 		if broken {

@@ -17,6 +17,7 @@ import (
 type capture struct {
 	run    *running // what it is for; nil for a list
 	giveUp func()   // ends the request, set with run
+	misses bool     // 404 is no sign of a lost session
 
 	mu     sync.Mutex
 	id     string         // of the request, raw JSON
@@ -36,8 +37,12 @@ type capture struct {
 
 type captureKey struct{}
 
+// mayMissKey marks requests whose captures are to have misses.
+type mayMissKey struct{}
+
 func withCapture(ctx context.Context) (context.Context, *capture) {
 	cp := &capture{forget: func() {}, told: make(chan struct{})}
+	cp.misses, _ = ctx.Value(mayMissKey{}).(bool)
 	return context.WithValue(ctx, captureKey{}, cp), cp
 }
 

@@ -76,6 +76,8 @@ type conn struct {
 	running atomic.Int32               // calls
 	said    sync.Map                   // the last complaint about anything
 	way     way                        // how the server was reached last; used by run alone
+	missing sync.Map                   // by listedPage: pages at which a session was lost
+	rejects bool                       // the last session ended with errDisowned; used by run alone
 }
 
 var connCount atomic.Int64
@@ -124,6 +126,12 @@ func (c *conn) complain(about, text string, args ...any) {
 	if before, _ := c.said.Swap(about, all); before != all {
 		c.log.Warn(text, args...)
 	}
+}
+
+// keepTools notes that the tools cannot be listed, which stay as they were.
+func (c *conn) keepTools(err error) {
+	c.note(fmt.Errorf("listing tools: %w", err))
+	c.complain(complaintTools, "tools/list failed; keeping the tools known before", "error", err)
 }
 
 // nudge leaves a token that the supervisor will find; one waiting token is enough.
@@ -177,6 +185,9 @@ func (c *conn) run() {
 		firstOver()
 		c.log.Info("mcp server connected", "protocol", s.version(), "tools", len(cat.lists[listTools]))
 		last, err = c.serve(s, cat, whole)
+		c.learn(s, err)
+		rejected := (*errDisowned)(nil)
+		c.rejects = errors.As(err, &rejected)
 		s.out.ended(s.age(), err)
 		c.host.group.Go(func() { s.close(c.cfg.ToolTimeoutMax) })
 		wait.lived(s.age())
@@ -196,7 +207,7 @@ func (c *conn) run() {
 // session (2025-11-25, "Session Management"); then a call that comes, of which down
 // gives the sign, ends the pause.
 func (c *conn) down(err error, pause time.Duration, last *catalog) (wanted <-chan struct{}) {
-	forgotten := errors.Is(err, errSessionLost)
+	forgotten := errors.Is(err, errSessionLost) || c.rejects
 	lived := c.current.Load().session != nil
 	if last == nil || c.ctx.Err() != nil || pause > 0 && !(lived && (forgotten || pause <= backoffFirst)) {
 		c.lost(err)

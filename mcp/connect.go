@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-via-llm/mcp-via-llm/mcp/credential"
@@ -16,6 +17,9 @@ import (
 
 // transportSSE is [Server.Transport] for servers of 2024-11-05.
 const transportSSE = "sse"
+
+// maxOpen bounds the sessions that one attempt to connect makes.
+const maxOpen = 4
 
 // errConnectTimeout ends an attempt that took longer than ConnectTimeout.
 var errConnectTimeout = errors.New("no answer within the connect timeout")
@@ -38,32 +42,55 @@ func (c *conn) firstWay() way {
 
 // open connects and lists the tools. known is the catalog of the session before,
 // which stays if nothing in it changed. What takes longer to list than tools, or
-// fails, must not cost these: the supervisor does it.
+// fails, must not cost these: the supervisor does it. A server that then refuses the
+// revision, or does not know the session for one page of the list, gets another session.
 func (c *conn) open(known *catalog) (*session, *catalog, error) {
 	select {
 	case <-c.suspect: // the session before
 	default:
 	}
-	s, err := c.reach()
-	if err != nil {
-		return nil, nil, err
+	var tried []string
+	for {
+		s, err := c.reach()
+		if err != nil {
+			return nil, nil, err
+		}
+		cat, err := c.firstTools(s, known)
+		if err == nil {
+			c.listed.Store(time.Now().UnixNano())
+			return s, cat, nil
+		}
+		tried = append(tried, s.version())
+		lost := (*errLostAt)(nil)
+		if c.ctx.Err() != nil || len(tried) > maxOpen || !errors.As(err, &lost) && !c.learn(s, err, tried...) {
+			return nil, nil, s.cause
+		}
 	}
+}
+
+// firstTools makes the first catalog of a session, or ends the session. If the one before
+// ended because the list failed, and it fails in this one too, that is no matter of the
+// session: its tools stay.
+func (c *conn) firstTools(s *session, known *catalog) (*catalog, error) {
 	ctx, cancel := context.WithDeadlineCause(c.ctx, s.opened.Add(c.cfg.ConnectTimeout), errConnectTimeout)
 	defer cancel()
 	cat, err := c.listTools(ctx, s, known, false)
+	if rpc := (*jsonrpc.Error)(nil); c.rejects && known != nil && isRPC(err) && errors.As(err, &rpc) && !namesSession(rpc.Message) && !refusesRevision(rpc) {
+		s.unlisted, s.toolsCut, s.toolsTTL = true, true, refreshInterval
+		c.keepTools(plainError(ctx, s.tr, err))
+		cat, err = known, nil
+	}
 	if err != nil {
-		err = plainError(ctx, s.tr, fmt.Errorf("listing tools: %w", err))
-		s.kill(err)
+		s.kill(plainError(ctx, s.tr, fmt.Errorf("listing tools: %w", err)))
 		c.host.group.Go(func() { s.close(0) })
-		return nil, nil, err
+		return nil, err
 	}
 	for l := range listCount {
 		if !s.offers(l) {
 			cat = cat.with(l, nil)
 		}
 	}
-	c.listed.Store(time.Now().UnixNano())
-	return s, cat, nil
+	return cat, nil
 }
 
 // reach makes a session in the way that worked last, or finds one that works.
@@ -79,7 +106,7 @@ func (c *conn) reach() (*session, error) {
 		c.way = c.firstWay() // the server may have been replaced by a newer one
 		return nil, err
 	}
-	if c.way != oldSSE && mayNotKnowDiscover(err) && c.ctx.Err() == nil {
+	if refused := (*errVersion)(nil); c.way != oldSSE && !errors.As(err, &refused) && mayNotKnowDiscover(err) && c.ctx.Err() == nil {
 		// Some servers end, or break the session, when the first message is not
 		// initialize. 2025-11-25, "Lifecycle": initialization MUST be first.
 		if s, again := c.agree(way{version: legacyVersion}); again == nil {
@@ -97,23 +124,6 @@ func (c *conn) reach() (*session, error) {
 		}
 	}
 	return nil, err
-}
-
-// agree makes a session in a way, which is then the one to go on with. A server that
-// refuses the revision and names others gets the newest of these that is known
-// (2025-11-25, "Lifecycle: Error Handling").
-func (c *conn) agree(by way) (*session, error) {
-	s, err := c.dial(by)
-	var refused *errVersion
-	if err != nil && errors.As(err, &refused) && c.ctx.Err() == nil {
-		if by.version = refused.other(by.version); by.version != "" {
-			s, err = c.dial(by)
-		}
-	}
-	if err == nil {
-		c.way = by
-	}
-	return s, err
 }
 
 // mayBeOlder reports whether a server that refused initialize may be one of

@@ -77,7 +77,7 @@ func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past
 	}
 	cursors := map[string]bool{}
 	for cursor, pages := "", 1; ; pages++ {
-		p, err := s.page(ctx, of, cursor, past)
+		p, err := s.walkedPage(ctx, c, l, pages, cursor, past)
 		if err != nil && len(into.items) > 0 && (ctx.Err() != nil || ofOnePage(err)) {
 			if ctx.Err() == nil {
 				out.cut = fmt.Errorf("page %d: %w", pages, err)
@@ -124,7 +124,42 @@ func (s *session) walk(ctx context.Context, l list, c *conn, known []*tool, past
 
 // ofOnePage reports whether an error concerns no more than the page that was asked for.
 func ofOnePage(err error) bool {
-	return isRPC(err) && !namesSession(err.Error()) || maybeAlive(err) || errors.Is(err, errNotMCP)
+	var status *statusError
+	return isRPC(err) && !namesSession(err.Error()) || maybeAlive(err) || errors.Is(err, errNotMCP) ||
+		errors.As(err, &status) && !isRefused(err) // see walkedPage
+}
+
+// listedPage is a place in a list.
+type listedPage struct {
+	list list
+	page int
+}
+
+// errLostAt is a session that was lost at a page that is not the first request in it.
+type errLostAt struct{ error }
+
+func (e *errLostAt) Unwrap() error { return e.error }
+
+// walkedPage reads one page. If the server knows no session there, for the second time in
+// a row, it is the page that it does not know. There is always a session at the first
+// page of the tools: nothing else would show that one is lost.
+func (s *session) walkedPage(ctx context.Context, c *conn, l list, n int, cursor string, past bool) (page, error) {
+	if l == listTools && n == 1 {
+		return s.page(ctx, listings[l], cursor, past)
+	}
+	at := listedPage{l, n}
+	if _, lost := c.missing.Load(at); lost || s.cs.ID() == "" {
+		ctx = context.WithValue(ctx, mayMissKey{}, true)
+	}
+	p, err := s.page(ctx, listings[l], cursor, past)
+	switch {
+	case err == nil:
+		c.missing.Delete(at)
+	case errors.Is(err, errSessionLost):
+		c.missing.Store(at, true)
+		err = &errLostAt{err}
+	}
+	return p, err
 }
 
 // page reads one page.
@@ -152,7 +187,9 @@ func (s *session) toolsPage(ctx context.Context, of listing, cursor string, past
 	}
 	got := cp.answer()
 	if got.rpc != nil && cursor == "" {
-		if caps := s.cs.InitializeResult().Capabilities; caps != nil && caps.Tools == nil {
+		_, worked := s.pages[cursor]
+		caps := s.cs.InitializeResult().Capabilities
+		if caps != nil && caps.Tools == nil && !worked && !namesSession(got.rpc.Message) && !refusesRevision(got.rpc) {
 			return page{}, nil // it has none, as it said
 		}
 	}

@@ -3,7 +3,9 @@ package mcp
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -109,5 +111,158 @@ func TestSessionsAlwaysLost(t *testing.T) {
 				t.Errorf("%d sessions", made)
 			}
 		})
+	}
+}
+
+// refuse answers a request with an error, without an id if the status is none of success.
+func refuse(w http.ResponseWriter, m heard, status int, rpc string) {
+	id := m.id
+	if status >= 400 {
+		id = "null"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, id, rpc)
+}
+
+// refusing makes the script give each session an id, and refuse requests in some of them.
+func (s *script) refusing(status int, rpc string, refused func(session int, m heard) bool) {
+	s.sessions(func(int, heard) bool { return true })
+	for _, key := range []string{"POST tools/list", "POST tools/call"} {
+		s.answer(key, func(w http.ResponseWriter, r *http.Request, m heard) {
+			var id int
+			_, _ = fmt.Sscan(m.header.Get(headerSession), &id)
+			if refused(id, m) {
+				refuse(w, m, status, rpc)
+				return
+			}
+			s.small(w, r, m)
+		})
+	}
+}
+
+// refusals are what servers answer in a session that they do not know.
+var refusals = map[string]struct {
+	status int
+	rpc    string
+}{
+	"invalid parameters":     {200, `{"code":-32602,"message":"Invalid request parameters","data":""}`},
+	"unknown client":         {400, `{"code":-32000,"message":"Bad Request: Unknown client"}`},
+	"invalid request":        {400, `{"code":-32600,"message":"Invalid Request"}`},
+	"initialize first":       {200, `{"code":-32002,"message":"client must initialize first"}`},
+	"method not found":       {200, `{"code":-32601,"message":"Method not found"}`},
+	"another revision":       {400, `{"code":-32022,"message":"Unsupported","data":{"supported":["2025-11-25"]}}`},
+	"header mismatch":        {400, `{"code":-32020,"message":"Header mismatch"}`},
+	"another code, with 409": {409, `{"code":7,"message":"who are you?"}`},
+}
+
+// A session that the server does not know any more, and says so in whatever words, is made
+// anew soon after a call has shown it, and only once.
+func TestSessionsThatServersRefuse(t *testing.T) {
+	for name, refusal := range refusals {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript(t)
+			var restarted atomic.Bool
+			s.refusing(refusal.status, refusal.rpc, func(session int, _ heard) bool { return session == 1 && restarted.Load() })
+			h := newTestHost(t, config("box", stateful, s.front))
+			b := toolsOf(t, h, "box").Bind(nil)
+			if res := b.Call(t.Context(), "box__run", ""); res.Text != "done" {
+				t.Fatalf("%+v", res)
+			}
+			restarted.Store(true)
+			calls := len(s.all("POST tools/call"))
+			if res := b.Call(t.Context(), "box__run", ""); !res.IsError {
+				t.Errorf("%+v", res)
+			}
+			if n := len(s.all("POST tools/call")); n != calls+1 {
+				t.Errorf("the call was sent %d times", n-calls)
+			}
+			eventually(t, "another session", func() bool { return len(s.all("POST initialize")) == 2 })
+			if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__run", ""); res.Text != "done" {
+				t.Errorf("%+v", res)
+			}
+			if st := h.Status()[0]; !strings.Contains(st.LastError, "the server refuses requests in this session now: server error") {
+				t.Errorf("%+v", st)
+			}
+			if n := len(s.all("POST initialize")); n != 2 {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}
+
+// A server whose list of tools broke, and not its sessions, gets one new session when
+// nothing shows that the old one works, and none when calls do. Its tools stay.
+func TestBrokenToolsList(t *testing.T) {
+	for name, called := range map[string]bool{"idle": false, "in use": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript(t)
+			var broken atomic.Bool
+			var b *Binding
+			s.refusing(200, `{"code":-32603,"message":"KeyError"}`, func(_ int, m heard) bool {
+				if !broken.Load() || m.key != "POST tools/list" {
+					return false
+				}
+				if called {
+					if res := b.Call(t.Context(), "box__run", ""); res.Text != "done" {
+						t.Errorf("%+v", res)
+					}
+				}
+				return true
+			})
+			h := newTestHost(t, config("box", stateful, s.front))
+			b = toolsOf(t, h, "box").Bind(nil)
+			broken.Store(true)
+			want := 2
+			if called {
+				want = 1
+			}
+			for range 6 {
+				lists := len(s.all("POST tools/list"))
+				nudge(h.connFor("box", nil).suspect)
+				eventually(t, "another look", func() bool { return len(s.all("POST tools/list")) > lists })
+			}
+			eventually(t, "the session", func() bool { return len(s.all("POST initialize")) == want && h.Ready() })
+			if st := h.Status()[0]; st.State != "connected" || st.Tools != 2 || !strings.Contains(st.LastError, "KeyError") {
+				t.Errorf("%+v", st)
+			}
+			if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__run", ""); res.Text != "done" {
+				t.Errorf("%+v", res)
+			}
+			broken.Store(false)
+			nudge(h.connFor("box", nil).suspect)
+			listed := h.Status()[0].Listed
+			eventually(t, "the list again", func() bool { return h.Status()[0].Listed.After(listed) })
+			if n := len(s.all("POST initialize")); n != want {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}
+
+// What is wrong in the arguments of calls, and repeated errors, cost no looks at the server.
+func TestAccusingErrors(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"code":-32602,"message":"Invalid request parameters"}`:                                       true,
+		`{"code":-32602,"message":"MCP error -32602: Invalid arguments for tool run: [...]"}`:          false,
+		`{"code":-32602,"message":"Input validation error: 'path' is a required property"}`:            false,
+		`{"code":-32601,"message":"Method not found"}`:                                                 true,
+		`{"code":-32603,"message":"Internal error"}`:                                                   false,
+		`{"code":-32000,"message":"the disk is full"}`:                                                 false,
+		`{"code":-32000,"message":"no such session"}`:                                                  true,
+		`{"code":-32602,"message":"No valid session","data":"MCP server is not initialized"}`:          true,
+		`{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"]}}`: true,
+	} {
+		rpc := rpcErrorIn([]byte(`{"error":` + text + `}`))
+		if got := new(session).accuses(answer{rpc: rpc}); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	s := new(session)
+	again := answer{rpc: rpcErrorIn([]byte(`{"error":{"code":-32000,"message":"x"}}`)), status: http.StatusBadRequest}
+	if !s.accuses(again) || s.accuses(again) {
+		t.Error("a model could have the server asked as often as it likes")
 	}
 }

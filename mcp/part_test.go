@@ -19,6 +19,13 @@ func TestLaterPageFails(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Invalid cursor"}}`, m.id)
 		},
+		"404": func(w http.ResponseWriter, _ heard) { w.WriteHeader(http.StatusNotFound) },
+		"no such session": func(w http.ResponseWriter, _ heard) {
+			http.Error(w, "unknown session cursor", http.StatusBadRequest)
+		},
+		"404 with an error": func(w http.ResponseWriter, m heard) {
+			refuse(w, m, http.StatusNotFound, `{"code":-32601,"message":"Unknown page"}`)
+		},
 		"503": func(w http.ResponseWriter, _ heard) { w.WriteHeader(http.StatusServiceUnavailable) },
 		"broken": func(w http.ResponseWriter, _ heard) {
 			w.Header().Set("Content-Type", "application/json")
@@ -60,7 +67,76 @@ func TestLaterPageFails(t *testing.T) {
 			if n := strings.Count(log.String(), "could not all be listed"); n > 2 {
 				t.Errorf("told %d times", n)
 			}
-			if n := len(s.all("POST initialize")); n != 1 {
+			want := 1
+			if lostAt[name] {
+				want = 3 // one more whenever the page begins to fail
+			}
+			if n := len(s.all("POST initialize")); n != want {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}
+
+// lostAt are the failures that may mean a lost session.
+var lostAt = map[string]bool{"404": true, "404 with an error": true, "no such session": true}
+
+// The same of a list beside the tools, at its first page too, and of a server without
+// sessions.
+func TestPagesNotFound(t *testing.T) {
+	for name, row := range map[string]struct {
+		method, cursor string
+		session        string
+		sessions       int
+	}{
+		"resources":                 {"resources/list", "", "s-1", 2},
+		"more resources":            {"resources/list", "2", "s-1", 2},
+		"more tools":                {"tools/list", "2", "s-1", 2},
+		"resources, no session":     {"resources/list", "", "", 1},
+		"more tools, no session":    {"tools/list", "2", "", 1},
+		"more prompts, no session ": {"prompts/list", "2", "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript(t)
+			s.answer("POST initialize", func(w http.ResponseWriter, _ *http.Request, m heard) {
+				if row.session != "" {
+					w.Header().Set(headerSession, row.session)
+				}
+				result(w, m, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"o","version":"1"}}`)
+			})
+			for method, items := range map[string]string{
+				"tools/list":     `"tools":[{"name":"run","inputSchema":{"type":"object"}}]`,
+				"resources/list": `"resources":[{"name":"one","uri":"a:1"}]`,
+				"prompts/list":   `"prompts":[{"name":"p","arguments":[{"name":"x"}]}]`,
+			} {
+				s.answer("POST "+method, func(w http.ResponseWriter, _ *http.Request, m heard) {
+					switch cursor := m.get("params.cursor").String(); {
+					case method == row.method && cursor == row.cursor:
+						w.WriteHeader(http.StatusNotFound)
+					case method == row.method && cursor == "":
+						result(w, m, `{`+items+`,"nextCursor":"2"}`)
+					default:
+						result(w, m, `{`+items+`}`)
+					}
+				})
+			}
+			h := newTestHost(t, config("box", stateful, s.front))
+			toolsOf(t, h, "box")
+			failing := func() int { return len(s.all("POST " + row.method)) }
+			eventually(t, "the rest", func() bool {
+				st := h.Status()[0]
+				return st.State == "connected" && st.Prompts == 1 && (row.method != "resources/list" || failing() > 1)
+			})
+			for range 2 {
+				lists := len(s.all("POST tools/list"))
+				nudge(h.connFor("box", nil).suspect)
+				eventually(t, "another look", func() bool { return len(s.all("POST tools/list")) > lists })
+			}
+			if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__run", ""); res.Text != "done" {
+				t.Errorf("%+v, %+v", res, h.Status())
+			}
+			if n := len(s.all("POST initialize")); n != row.sessions {
 				t.Errorf("%d sessions", n)
 			}
 		})

@@ -85,6 +85,9 @@ type keeper struct {
 	results chan listed // of the other lists
 	first   int         // how many of them were never here
 	doubts  int         // failed looks at the tools in a row
+	refused int         // those in a row that the server answered with an error
+	// refusedAt is when the first of these was.
+	refusedAt time.Time
 }
 
 // freshness is what is known of one list. At most one refresh of it runs, and one
@@ -167,13 +170,17 @@ func (k *keeper) refreshTools(announced bool) {
 		s.kill(errParams)
 	case err == nil:
 		c.listed.Store(f.refreshed.UnixNano())
-		k.doubts = 0
+		k.doubts, k.refused, s.unlisted = 0, 0, false
 		k.replace(listTools, cat, announced)
 	case isRPC(err) && namesSession(err.Error()):
 		s.forgotten()
 	case isRPC(err):
 		k.doubts = 0
-		c.complain(complaintTools, "tools/list failed; keeping the tools known before", "error", plainError(ctx, s.tr, err))
+		if why := k.disowned(err); why != nil {
+			s.kill(why)
+		} else {
+			c.keepTools(plainError(ctx, s.tr, err))
+		}
 	case errors.Is(context.Cause(ctx), errConnectTimeout) && c.running.Load() > 0:
 		// A server that does one thing at a time is busy with a call.
 	default:
@@ -182,7 +189,7 @@ func (k *keeper) refreshTools(announced bool) {
 			s.kill(plainError(ctx, s.tr, err))
 		}
 	}
-	if k.doubts > 0 {
+	if k.doubts > 0 || k.refused == 1 {
 		f.due = f.refreshed.Add(recheck)
 	} else if !f.announced { // else this was for another reason
 		f.next(s.toolsTTL, isRPC(err) || err != nil && announced || err == nil && s.toolsCut, announced)

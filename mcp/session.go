@@ -49,10 +49,13 @@ type session struct {
 	group  *sync.WaitGroup // the host's
 	hurry  <-chan struct{} // the host closes
 	opened time.Time
-	used   atomic.Bool     // a call went out on it
-	deaf   atomic.Bool     // the stream that announces changes ended, and the SDK opens no other
-	calls  context.Context // ends the running calls
-	cut    context.CancelFunc
+	used   atomic.Bool // a call went out on it
+	// resulted is when a call last had a result, and accused when one last had an error
+	// that made the server suspect, in Unix nanoseconds; 0: never.
+	resulted, accused atomic.Int64
+	deaf              atomic.Bool     // the stream that announces changes ended, and the SDK opens no other
+	calls             context.Context // ends the running calls
+	cut               context.CancelFunc
 
 	refusal  atomic.Pointer[jsonrpc.Error]         // of initialize, if it was refused
 	logLevel sdk.LoggingLevel                      // least level of log messages wanted, "" if the server has none
@@ -75,6 +78,7 @@ type session struct {
 	// toolsTTL is how long the tools may count as fresh.
 	toolsTTL time.Duration
 	toolsCut bool // a part of them could not be listed
+	unlisted bool // none of them could yet; those of the session before are in use
 
 	dead  chan struct{}
 	once  sync.Once

@@ -32,7 +32,7 @@ type ServerStatus struct {
 	Prompts           int       `json:"prompts"`
 	SystemPrompts     int       `json:"system_prompts"`
 	Error             string    `json:"error,omitempty"`        // why it is not connected
-	LastError         string    `json:"last_error,omitempty"`   // why it was not, the last time
+	LastError         string    `json:"last_error,omitempty"`   // why it was not, or could not list its tools, the last time
 	LastErrorAt       time.Time `json:"last_error_at,omitzero"` // when that was
 	Since             time.Time `json:"since"`                  // when this state began
 	Listed            time.Time `json:"listed,omitzero"`        // when its tools were last listed

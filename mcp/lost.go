@@ -1,0 +1,91 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
+)
+
+// 2025-11-25, "Session Management", has a server answer 404 in a session that it does
+// not know any more. Many answer with whatever JSON-RPC error their SDK has for a
+// request before initialize, often with status 200 and without a word of sessions. What
+// shows is that a request without parameters, which worked, fails now.
+
+// accusePause is the least time between two looks at a server for errors of calls,
+// which a model can bring about as fast as it likes.
+const accusePause = 5 * time.Second
+
+// errDisowned ends a session in which the server refuses to list its tools as it did
+// before.
+type errDisowned struct{ rpc *jsonrpc.Error }
+
+func (e *errDisowned) Error() string {
+	return fmt.Sprintf("the server refuses requests in this session now: server error %d: %s", e.rpc.Code, excerpt.Head(e.rpc.Message, maxErrorText))
+}
+
+func (e *errDisowned) Unwrap() error { return e.rpc }
+
+// ofArguments is how servers name what is wrong in the arguments of a call.
+var ofArguments = regexp.MustCompile(`(?i)\bargument|\bpropert|\bfield|\bschema|\bvalidation`)
+
+// accuses reports whether the error of a call may be that of a server which does not
+// know the session, and is worth a look.
+func (s *session) accuses(got answer) bool {
+	if got.rpc == nil {
+		return false
+	}
+	if namesSession(got.rpc.Message) {
+		return true
+	}
+	switch got.rpc.Code {
+	case jsonrpc.CodeInvalidParams:
+		if ofArguments.MatchString(got.rpc.Message) {
+			return false
+		}
+	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, sdk.CodeHeaderMismatch, sdk.CodeUnsupportedProtocolVersion,
+		-32002: // that of "Server not initialized" in the Language Server Protocol, which many took over
+	default:
+		if got.status < 400 {
+			return false
+		}
+	}
+	now := time.Now()
+	if before := s.accused.Swap(now.UnixNano()); before > 0 && now.Sub(time.Unix(0, before)) < accusePause {
+		s.accused.Store(before)
+		return false
+	}
+	return true
+}
+
+// refusesRevision reports whether an error is about the revision of MCP: a session that
+// has agreed on one never gets it, unless another server is there now.
+func refusesRevision(rpc *jsonrpc.Error) bool {
+	return rpc.Code == sdk.CodeUnsupportedProtocolVersion || rpc.Code == sdk.CodeHeaderMismatch || aboutVersions.MatchString(rpc.Message)
+}
+
+// disowned notes that the server refused to list its tools, and reports whether that
+// ends the session: when it does so twice, and no call shows the session to be alive.
+// Where the list did not work from the beginning, a new session is tried rarely.
+func (k *keeper) disowned(err error) *errDisowned {
+	rpc := (*jsonrpc.Error)(nil)
+	if !errors.As(err, &rpc) {
+		return nil
+	}
+	if k.refused++; k.refused == 1 {
+		k.refusedAt = time.Now()
+	}
+	s := k.session
+	resulted := s.resulted.Load()
+	switch {
+	case refusesRevision(rpc):
+	case k.refused == 1, resulted > max(k.refusedAt.UnixNano(), s.accused.Load()), s.unlisted && s.age() < refreshInterval:
+		return nil
+	}
+	return &errDisowned{rpc}
+}
