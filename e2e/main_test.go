@@ -2,7 +2,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
@@ -69,24 +68,11 @@ func start(t *testing.T, v variant, s setup) *rig.Rig {
 	if s.brain == nil {
 		s.brain = llm.Sequence()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	defer cancel()
-	r, err := rig.Start(ctx, rig.Options{
-		Service: service, Envoy: tools.Envoy(v.version), Version: v.version, Mode: v.mode, Dir: t.TempDir(),
+	r := rig.ForTest(t, rig.Options{
+		Service: service, Envoy: tools.Envoy(v.version), Version: v.version, Mode: v.mode,
 		Config: s.config, Brain: s.brain, FailOpen: s.failOpen, Edit: s.edit,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		checkWire(t, r)
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Log(r.Logs())
-		}
-	})
+	t.Cleanup(func() { checkWire(t, r) })
 	return r
 }
 

@@ -66,23 +66,9 @@ func start(t *testing.T, config string) *world {
 	server := httptest.NewServer(mcpserver.HTTP(w.library(), false, nil))
 	t.Cleanup(server.Close)
 	w.docs = server.URL
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	defer cancel()
-	r, err := rig.Start(ctx, rig.Options{
-		Service: service, Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: tools.DefaultEnvoy(), Dir: t.TempDir(),
+	w.Rig = rig.ForTest(t, rig.Options{
+		Service: service, Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: tools.DefaultEnvoy(),
 		Config: strings.ReplaceAll(config, "DOCS", w.docs), Brain: llm.Always(llm.Text("Hello.")),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Rig = r
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Log(r.Logs())
-		}
 	})
 	return w
 }

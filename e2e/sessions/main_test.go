@@ -54,23 +54,9 @@ func start(t *testing.T, s setup) *world {
 	}
 	config := fmt.Sprintf("store: {redis: {url: %q}%s}\nservers: {shop: {url: %q, optional: false}}\nclients: {default: {%s}}\ndrain_timeout: 3s\n",
 		w.redis.URL, s.store, w.shop.url, s.client)
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	defer cancel()
-	r, err := rig.Start(ctx, rig.Options{
-		Service: service, Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: tools.DefaultEnvoy(), Dir: t.TempDir(),
+	w.Rig = rig.ForTest(t, rig.Options{
+		Service: service, Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: tools.DefaultEnvoy(),
 		Config: config, Replicas: 2, Brain: w.model.answer,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Rig = r
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Log(r.Logs())
-		}
 	})
 	return w
 }

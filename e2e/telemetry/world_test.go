@@ -52,31 +52,17 @@ clients: {default: {servers: [calc, shop]%s}}
 envoy: {use_mcp_egress: true%s}
 drain_timeout: 3s
 `, w.redis.URL, addServer, w.shop.url, s.client, tracing)
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	defer cancel()
 	collector := w.http
 	if s.grpc {
 		collector = w.grpc
 	}
 	version := cmp.Or(s.envoy, tools.DefaultEnvoy())
-	r, err := rig.Start(ctx, rig.Options{
-		Service: service, Envoy: tools.Envoy(version), Version: version, Dir: t.TempDir(), Config: config, Brain: s.brain,
+	w.Rig = rig.ForTest(t, rig.Options{
+		Service: service, Envoy: tools.Envoy(version), Version: version, Config: config, Brain: s.brain,
 		Env: append([]string{
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + collector, "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test",
 			"OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_BLRP_SCHEDULE_DELAY=100", "OTEL_METRIC_EXPORT_INTERVAL=500",
 		}, s.env...),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Rig = r
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Log(r.Logs())
-		}
 	})
 	return w
 }
