@@ -202,9 +202,9 @@ func (c *stdioConn) readAll() {
 }
 
 // messages decodes a line. Servers print other things on stdout too (a banner,
-// a log line, even one in JSON); these are dropped.
+// a log line, even one in JSON), sometimes on the line of a message; these are dropped.
 func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
-	line = flat(bytes.TrimSpace(line))
+	line = flat(plain(line))
 	if len(line) == 0 {
 		return nil
 	}
@@ -215,8 +215,10 @@ func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
 				msgs = append(msgs, msg)
 			}
 		}
-	} else if line[0] == '{' && bytes.Contains(line, []byte(`"jsonrpc"`)) { // python writes NaN, for one
-		if id, ok := endsOf(line).answers(); ok {
+	} else if bytes.Contains(line, []byte(`"jsonrpc"`)) {
+		var broken []byte
+		msgs, broken = buried(line)
+		if id, ok := endsOf(broken).answers(); ok { // python writes NaN, for one
 			c.log.Warn("an answer of the server is broken JSON")
 			msgs = append(msgs, &jsonrpc.Response{ID: id, Error: errBrokenJSON})
 		}
