@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"regexp"
 	"strings"
@@ -27,12 +26,15 @@ func (w *wire) inspect(ex exchange, resp *http.Response) error {
 	if ex.method != "" && ok {
 		w.last.Store(nil)
 	}
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	media := declared(resp)
+	if ok && ex.id != "" && media != mediaJSON && media != mediaEvents {
+		media = sniffed(resp, media)
+	}
 	switch {
 	case code >= 300 && code < 400 && resp.Header.Get("Location") != "": // for the http.Client
 	case !ok:
 		return w.inspectError(ex, resp)
-	case media == "text/event-stream":
+	case media == mediaEvents:
 		if ex.standing {
 			resp.Body.(*wireBody).ended = func() {
 				if w.ctx.Err() == nil {
@@ -51,19 +53,21 @@ func (w *wire) inspect(ex exchange, resp *http.Response) error {
 // a limit.
 func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error {
 	var body, answer []byte
-	odd := ""
-	if media != "application/json" {
-		odd = fmt.Sprintf("the server answered with content type %.60q", media)
+	odd, unexpected := "", fmt.Sprintf("the server answered with content type %.60q", declared(resp))
+	if media != mediaJSON {
+		odd = unexpected
 	} else {
 		var err error
 		if body, err = io.ReadAll(io.LimitReader(resp.Body, maxMessage+1)); err != nil {
 			return err
 		}
-		switch body = flat(body); {
+		switch body = flat(bytes.TrimPrefix(body, byteOrderMark)); {
 		case len(body) > maxMessage:
 			odd = tooLarge
 		case !validJSON(body):
 			odd = brokenJSON
+		case declared(resp) != mediaJSON && !bytes.Contains(body, []byte(`"jsonrpc"`)): // any JSON
+			odd = unexpected
 		}
 	}
 	if odd == "" {
@@ -167,6 +171,7 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	if err != nil {
 		return err
 	}
+	body = bytes.TrimPrefix(body, byteOrderMark)
 	code := resp.StatusCode
 	rpc := rpcErrorIn(body)
 	last := &statusError{code: code}
@@ -246,7 +251,7 @@ func setBody(resp *http.Response, body []byte) {
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.ContentLength = int64(len(body))
-	resp.Header.Set("Content-Type", "application/json")
+	resp.Header.Set("Content-Type", mediaJSON)
 }
 
 // wireBody frees what a request holds when its answer is read or given up.

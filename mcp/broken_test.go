@@ -57,6 +57,9 @@ var streamEnds = map[string]struct {
 	"a notification, the end":     {func(w http.ResponseWriter) { event(w, `{"jsonrpc":"2.0","method":"notifications/x"}`) }, nil, "broke during the call"},
 	"an answer to nothing":        {func(w http.ResponseWriter) { event(w, `{"jsonrpc":"2.0"}`) }, nil, ""},
 	"no answer in JSON":           {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "application/json"); fmt.Fprint(w, `[]`) }, nil, "did not answer the request"},
+	"a page":                      {func(w http.ResponseWriter) { fmt.Fprint(w, "<html>sign in") }, nil, `content type "text/html"`},
+	"an error of a gateway":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"error":"no backend"}`) }, nil, `content type "text/plain"`},
+	"a word":                      {func(w http.ResponseWriter) { fmt.Fprint(w, "ok") }, nil, `content type "text/plain"`},
 	"202":                         {status(202), nil, ""},
 }
 

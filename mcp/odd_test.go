@@ -27,7 +27,24 @@ func TestOddAnswers(t *testing.T) {
 			fmt.Fprint(w, strings.ReplaceAll(stream, "ID", m.id))
 		}
 	}
+	as := func(media, body string) func(w http.ResponseWriter, m heard) {
+		return func(w http.ResponseWriter, m heard) {
+			w.Header()["Content-Type"] = nil
+			if media != "" {
+				w.Header().Set("Content-Type", media)
+			}
+			fmt.Fprint(w, strings.ReplaceAll(body, "ID", m.id))
+		}
+	}
 	for name, answer := range map[string]func(w http.ResponseWriter, m heard){
+		"a byte order mark":       asJSON("\ufeff" + `{"jsonrpc":"2.0","id":ID,` + done + `}`),
+		"text/plain":              as("text/plain; charset=utf-8", `{"jsonrpc":"2.0","id":ID,`+done+`}`),
+		"text/html, a mark":       as("text/html", "\ufeff\n"+`{"jsonrpc":"2.0","id":ID,`+done+`}`),
+		"no type":                 as("", ` [{"jsonrpc":"2.0","id":ID,`+done+`}]`),
+		"a broken type":           as("json;;", `{"jsonrpc":"2.0","id":ID,`+done+`}`),
+		"JSON-RPC's own type":     as("application/json-rpc", `{"jsonrpc":"2.0","id":ID,`+done+`}`),
+		"events as text/plain":    as("text/plain", "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,"+done+"}\n\n"),
+		"events without a type":   as("", "\ufeffdata: {\"jsonrpc\":\"2.0\",\"id\":ID,"+done+"}\n\n"),
 		"the id as text":          asJSON(`{"jsonrpc":"2.0","id":"ID",` + done + `}`),
 		"the id as a fraction":    asJSON(`{"jsonrpc":"2.0","id":ID.0,` + done + `}`),
 		"no id":                   asJSON(`{"jsonrpc":"2.0",` + done + `}`),
