@@ -35,7 +35,12 @@ type Constraint struct {
 	// server, client, identity and uri (of the resource that the call reads, by its own
 	// function or a template's; "" for other calls), CEL's standard functions and strings extension,
 	// optional values (args.?path.orValue("")), and cleanPath, which takes "." and
-	// ".." out of a path: cleanPath(args.path).startsWith("/data/").
+	// ".." out of a path, also out of that of a URI: cleanPath(args.path).startsWith("/data/").
+	// The uri is the same for all ways of writing one, as for deny: scheme and host in
+	// lower case, nothing %-encoded, without "." and "..", repeated slashes and one at the
+	// end of a path, user, default port and fragment, and the query of a file:
+	// uri.startsWith("file:///pub/"). Compare it with texts of that form only. Where
+	// servers may read an address in two ways the rule must hold for both.
 	Rule string `yaml:"rule"`
 	// Message tells the model why the call was not made. Default: a general one.
 	Message string `yaml:"message"`

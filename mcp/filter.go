@@ -27,8 +27,8 @@ func ruleNames(injected string, o origin) []string {
 // Resolve gives the tool that a call of this name with these arguments would run,
 // and the arguments that its server would get. The error is for a call that
 // [Binding.Call] would refuse: there is no such tool (then the tool is empty), or
-// the arguments do not fit. A tool that reads a resource has its URI, and by way of a
-// template the names of the listed resource with that URI too, after its own: a rule
+// the arguments do not fit. A tool that reads a resource has its URI in its normal forms,
+// and by way of a template the names of the listed resource with that URI too, after its own: a rule
 // for it must not be passed by.
 func (b *Binding) Resolve(name, arguments string) (Tool, json.RawMessage, error) {
 	e, arguments := b.target(name, arguments)
@@ -38,8 +38,10 @@ func (b *Binding) Resolve(name, arguments string) (Tool, json.RawMessage, error)
 	args, err := e.arguments(arguments)
 	tool := e.Tool
 	if err == nil && (e.tool.kind == KindResource || e.tool.kind == KindTemplate) {
-		tool.URI, err = e.tool.address(args)
-		tool.RuleNames = slices.Concat(tool.RuleNames, e.listed[sameURI(tool.URI)])
+		var uri string
+		uri, err = e.tool.address(args)
+		tool.URI, tool.LiteralURI = normalURI(uri), literalURI(uri)
+		tool.RuleNames = slices.Concat(tool.RuleNames, e.listed[sameURI(uri)])
 	}
 	return tool, args, err
 }

@@ -136,7 +136,7 @@ func TestTemplatesResolve(t *testing.T) {
 			"file:///other": template, "file:///secret": template + " " + secret, "FILE://localhost/a/%2E./secret": template + " " + secret,
 		} {
 			tool, _, err := b.Resolve(template, `{"uri":"`+uri+`"}`)
-			if got := strings.Join(tool.RuleNames, " "); err != nil || got != want || tool.URI != uri {
+			if got := strings.Join(tool.RuleNames, " "); err != nil || got != want || tool.URI != normalURI(uri) || tool.LiteralURI != literalURI(uri) {
 				t.Errorf("%s resolves to %q of %q, %v", uri, got, tool.URI, err)
 			}
 		}

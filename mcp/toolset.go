@@ -48,9 +48,12 @@ type Tool struct {
 	// RuleNames are what rules know it by, whatever functions a client has of its
 	// own: its injected name, and that as it would be uncut and without others that
 	// want the same.
-	RuleNames []string        `json:"-"`
-	URI       string          `json:"-"` // of what a call reads, see [Binding.Resolve]
-	JSON      json.RawMessage `json:"-"` // the element of the request's tools
+	RuleNames []string `json:"-"`
+	// URI is of what a call reads, see [Binding.Resolve], and LiteralURI the same for a
+	// server that does not take what is encoded, or a query, for a part of the path.
+	URI, LiteralURI string `json:"-"`
+
+	JSON json.RawMessage `json:"-"` // the element of the request's tools
 }
 
 // entry is a function of a toolset with what runs it.

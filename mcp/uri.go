@@ -126,22 +126,85 @@ func (op operator) escape(value string) string {
 }
 
 // uriParts is the expression of RFC 3986, appendix B, which fits every text.
-var uriParts = regexp.MustCompile(`(?s)^(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?`)
+var uriParts = regexp.MustCompile(`(?s)^(?:([^:/?#]+):)?(?:(//)([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?`)
 
-// sameURI is equal for URIs that a server may take for the same: those that RFC 3986,
-// section 6.2 and RFC 8089 say are, and those that differ only in what servers often
-// overlook: escaped reserved characters, repeated and trailing slashes, the fragment,
+// climbs finds ".." where a server that knows only paths would see it.
+var climbs = regexp.MustCompile(`(^|[/?#])\.\.($|[/?#])`)
+
+// normalURI is one text for the URIs that a server may take for the same: those that RFC
+// 3986, section 6.2 and RFC 8089 say are, and those that differ only in what servers often
+// overlook: escaped characters, backslashes, repeated and trailing slashes, the fragment,
 // user names, and a query of a file. It serves to refuse, so rather too many are equal.
-func sameURI(uri string) string {
+// Nothing in it is escaped, so it is no address to read from. Beyond http, what looks like
+// a query or fragment and climbs counts as part of the path: many servers know no queries.
+func normalURI(uri string) string { return uriOf(uri, false) }
+
+// literalURI is the normal form as it is for a server that sees only the ".." which stand
+// in the path as such. Where the two differ it is open which of them a server reads.
+func literalURI(uri string) string { return uriOf(uri, true) }
+
+func uriOf(uri string, literal bool) string {
 	parts := uriParts.FindStringSubmatch(uri)
-	scheme, host, query := strings.ToLower(parts[1]), strings.ToLower(unescape(parts[2])), unescape(parts[4])
+	scheme, host, query := strings.ToLower(parts[1]), strings.ToLower(unescape(parts[3])), unescape(parts[5])
 	host = host[strings.LastIndexByte(host, '@')+1:]
 	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
 	host = strings.TrimSuffix(host, ":")
-	if scheme == "file" {
+	web, file := scheme == "http" || scheme == "https", scheme == "file"
+	location := parts[4]
+	if !literal {
+		location = slashes(unescape(location))
+		tail := ""
+		if query != "" {
+			tail = "?" + slashes(query)
+		}
+		if parts[6] != "" {
+			tail += "#" + slashes(unescape(parts[6]))
+		}
+		if !web && climbs.MatchString(tail) {
+			location, query = location+tail, ""
+		}
+	}
+	if file {
 		query, host = "", strings.TrimSuffix(host, "localhost")
 	}
-	return scheme + ":" + strings.TrimSuffix(host+path.Clean("/"+unescape(parts[3])), "/") + "?" + query
+	begin := ""
+	if scheme != "" {
+		begin = scheme + ":"
+	}
+	switch {
+	case file || parts[2] != "" || strings.HasPrefix(location, "/"):
+		if scheme != "" || parts[2] != "" {
+			begin += "//" + host
+		}
+		if location = path.Clean("/" + location); location == "/" && !web && !file {
+			location = ""
+		}
+	case location != "":
+		location = path.Clean(location)
+	}
+	if literal {
+		location = slashes(unescape(location))
+	}
+	if query != "" {
+		query = "?" + query
+	}
+	return strings.ToValidUTF8(begin+location+query, "\uFFFD")
+}
+
+func slashes(text string) string { return strings.ReplaceAll(text, `\`, "/") }
+
+// sameURI is equal for URIs whose normal form is, and for those that differ in the slashes
+// before their path alone, where there is no host.
+func sameURI(uri string) string {
+	normal := normalURI(uri)
+	scheme, rest, found := strings.Cut(normal, ":")
+	switch {
+	case !found && !strings.HasPrefix(normal, "/"):
+		return "/" + normal
+	case found && !strings.HasPrefix(rest, "/"):
+		return scheme + ":///" + rest
+	}
+	return normal
 }
 
 var anyTriplet = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -96,4 +97,49 @@ func TestSameURI(t *testing.T) {
 		}
 		seen[sameURI(uri)] = uri
 	}
+}
+
+// The normal form reads as an operator would write the address.
+func TestNormalURI(t *testing.T) {
+	for uri, want := range map[string]string{
+		"file:///pub/b": "file:///pub/b", "FILE://localhost/pub/./b/": "file:///pub/b", "file:/pub/b": "file:///pub/b", "file:pub": "file:///pub", "file:///": "file:///",
+		"file:///pub/../secret/z": "file:///secret/z", "file:///pub/%2e%2e/secret/z": "file:///secret/z", "file:///pub/..%2fsecret/z": "file:///secret/z",
+		"file:///pub/%252e%252E/secret/z": "file:///secret/z", `file:///pub\..\secret`: "file:///secret", "file:///pub/..%5Csecret": "file:///secret",
+		"file:///../../z": "file:///z", "file:////pub//b": "file:///pub/b", "file:///%68idden": "file:///hidden", "file:///pub/b?x#y": "file:///pub/b",
+		"file:///pub/x?/../../secret/z": "file:///secret/z", "file:///pub/x#/../../secret/z": "file:///secret/z",
+		"https://User@EXAMPLE.com:443/A%20b/?q=%61/../x#f": "https://example.com/A b?q=a/../x", "http://h": "http://h/", "http://h:81/": "http://h:81/",
+		"note://Secret/": "note://secret", "note:///x": "note:///x", "urn:ISBN:1%32": "urn:ISBN:12", "db://t/1?x=a%20b": "db://t/1?x=a b",
+		"../x": "../x", "/a/../x": "/x", "x/%2e%2e/y": "y", "": "", "%ff": "\uFFFD", "50%": "50%",
+	} {
+		if got := normalURI(uri); got != want {
+			t.Errorf("%q: %q, want %q", uri, got, want)
+		}
+	}
+	for uri, want := range map[string]string{
+		"file:///pub/../secret/z": "file:///secret/z", "file:///pub/%2e%2e/secret/z": "file:///pub/../secret/z",
+		"https://h/secret/..%2fpub/x": "https://h/secret/../pub/x", "db:///secret/a?/../../pub/x": "db:///secret/a?/../../pub/x", "file:///pub/%62": "file:///pub/b",
+	} {
+		if got := literalURI(uri); got != want {
+			t.Errorf("%q: %q as it stands, want %q", uri, got, want)
+		}
+	}
+}
+
+// However often it is taken, and whatever is escaped, the form is the same; nothing in it climbs.
+func TestNormalURIIsOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		path := rapid.StringMatching(`(/(\.\.|\.|a|bc|d e)?){0,6}`).Draw(t, "path")
+		plain, escaped := "file:///pub"+path, "file:///pub"
+		for i := range len(path) {
+			if rapid.Bool().Draw(t, "escape") {
+				escaped += fmt.Sprintf("%%%02x", path[i])
+			} else {
+				escaped += path[i : i+1]
+			}
+		}
+		got := normalURI(plain)
+		if normalURI(escaped) != got || normalURI(got) != got || strings.Contains(got+"/", "/../") || !strings.HasPrefix(got, "file:///") {
+			t.Fatalf("%q is %q, %q is %q", plain, got, escaped, normalURI(escaped))
+		}
+	})
 }

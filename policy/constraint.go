@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -21,11 +22,12 @@ import (
 //	server    the name of the server
 //	client    the name of the client profile
 //	identity  who sent the request, as the log has it
-//	uri       of the resource that the call reads, "" for any other call
+//	uri       of the resource that the call reads, as [Tool] has it; "" for any other call
 //
 // and the functions of the standard library and its strings extension, optional
 // values (args.?path.orValue("")), and cleanPath(string), which takes the "." and
-// ".." out of a path as the text says, without a look at any file system.
+// ".." out of a path, or out of the path of a URI, as the text says, without a look at
+// any file system.
 type Constraint struct {
 	Tool    string
 	Rule    string
@@ -60,10 +62,25 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 				if !ok {
 					return types.MaybeNoSuchOverloadErr(v)
 				}
-				return types.String(path.Clean(s))
+				return types.String(cleanPath(s))
 			}))),
 	)
 })
+
+// authority begins a URI up to its path (RFC 3986, section 3).
+var authority = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*`)
+
+// cleanPath is path.Clean that leaves what is ahead of the path of a URI alone.
+func cleanPath(text string) string {
+	head := authority.FindString(text)
+	if head == "" {
+		return path.Clean(text)
+	}
+	if text == head {
+		return text
+	}
+	return head + path.Clean("/"+text[len(head):])
+}
 
 // CheckRule compiles a rule and checks its types. The error says where in the rule
 // something is wrong, as line:column, both from 1.
@@ -123,6 +140,14 @@ func (c *constraint) against(variables map[string]any) (reason string) {
 	return "is neither true nor false"
 }
 
+// readings are what the address of the resource may mean.
+func (t Tool) readings() []string {
+	if t.LiteralURI == "" || t.LiteralURI == t.URI {
+		return []string{t.URI}
+	}
+	return []string{t.URI, t.LiteralURI}
+}
+
 // against gives the first constraint that the call does not meet, and why; nil if
 // it meets all. args are canonical; nil for arguments that have no canonical form.
 func (p *Profile) against(t Tool, args []byte, identity string) (*constraint, string) {
@@ -136,10 +161,13 @@ func (p *Profile) against(t Tool, args []byte, identity string) (*constraint, st
 			if err != nil {
 				return c, fmt.Sprintf("constraints[%d] cannot be asked: the arguments name something twice, or are no proper text", i)
 			}
-			variables = map[string]any{"args": decoded, "tool": t.Original, "server": t.Server, "client": p.Client, "identity": identity, "uri": t.URI}
+			variables = map[string]any{"args": decoded, "tool": t.Original, "server": t.Server, "client": p.Client, "identity": identity}
 		}
-		if reason := c.against(variables); reason != "" {
-			return c, fmt.Sprintf("constraints[%d] %s", i, reason)
+		for _, uri := range t.readings() {
+			variables["uri"] = uri
+			if reason := c.against(variables); reason != "" {
+				return c, fmt.Sprintf("constraints[%d] %s", i, reason)
+			}
 		}
 	}
 	return nil, ""

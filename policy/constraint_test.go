@@ -55,6 +55,39 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
+// A rule over addresses must hold for every reading of them.
+func TestURIsInRules(t *testing.T) {
+	for _, row := range []struct {
+		rule, uri, literal string
+		holds              bool
+	}{
+		{`uri.startsWith("file:///pub/")`, "file:///pub/b", "file:///pub/b", true},
+		{`uri.startsWith("file:///pub/")`, "file:///pub/b", "", true},
+		{`uri.startsWith("file:///pub/")`, "file:///secret", "file:///pub/../secret", false},
+		{`uri.startsWith("https://h/pub/")`, "https://h/pub/x", "https://h/secret/../pub/x", false},
+		{`!uri.contains("secret")`, "https://h/pub/x", "https://h/secret/../pub/x", false},
+		{`uri == ""`, "", "", true},
+	} {
+		p := compiled(t, Settings{Constraints: []Constraint{{Tool: "*", Rule: row.rule}}})
+		tool := read
+		tool.URI, tool.LiteralURI = row.uri, row.literal
+		if _, reason := p.against(tool, []byte(`{}`), ""); (reason == "") != row.holds {
+			t.Errorf("%s of %q, %q: %q", row.rule, row.uri, row.literal, reason)
+		}
+	}
+}
+
+func TestCleanPath(t *testing.T) {
+	for text, want := range map[string]string{
+		"/a/../b/": "/b", "../a/./b": "../a/b", "": ".", "file:///a/../b": "file:///b", "file:///../../b": "file:///b", "https://h/a//b/../c": "https://h/a/c",
+		"https://h": "https://h", "https://h/": "https://h/", "note://a/../b": "note://a/b", "urn:a/../b": "b", "C:/a/../b": "C:/b",
+	} {
+		if got := cleanPath(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // All rules for a tool must hold, also those for the name that another tool took.
 func TestEveryConstraintCounts(t *testing.T) {
 	p := compiled(t, Settings{Constraints: []Constraint{

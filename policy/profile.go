@@ -28,7 +28,10 @@ type Tool struct {
 	Server   string // as configured
 	Original string // the server's own name
 	ReadOnly bool   // it changes nothing, as far as that is believed
-	URI      string // of the resource that the call reads; "" for none
+	// URI is of the resource that the call reads, in one form for all that are the
+	// same; "" for none. LiteralURI is that for another reading of the address, if it
+	// has two: a rule must hold for both.
+	URI, LiteralURI string
 }
 
 // Settings are the rules of one client profile. Globs are those of path.Match,

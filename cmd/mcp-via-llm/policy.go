@@ -88,7 +88,8 @@ func (f filter) Keep(t mcp.Tool) bool { return f.Profile.Keep(ruled(t)) }
 
 // ruled is a tool as rules see it. To read a resource or a prompt changes nothing.
 func ruled(t mcp.Tool) policy.Tool {
-	return policy.Tool{Names: t.RuleNames, Server: t.Server, Original: t.Original, ReadOnly: t.ReadOnly || t.Kind != mcp.KindTool, URI: t.URI}
+	return policy.Tool{Names: t.RuleNames, Server: t.Server, Original: t.Original, ReadOnly: t.ReadOnly || t.Kind != mcp.KindTool,
+		URI: t.URI, LiteralURI: t.LiteralURI}
 }
 
 // ruledCall is a call as rules see it: what it comes to, whatever function stands
