@@ -126,6 +126,14 @@ func TestServeWithoutEnvoy(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
+	response, err := http.Get(s.admin + "/debug/sessions?client=nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 400 || !gjson.GetBytes(text, "error").Exists() {
+		t.Errorf("sessions of a client that can be none: %d %s %v", response.StatusCode, text, err)
+	}
 	if line := s.wait(t, "turn"); gjson.Get(mustJSON(t, line), "turn.stop_reason").String() != "answer" {
 		t.Errorf("log: %v", line)
 	}

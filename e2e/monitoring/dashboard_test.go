@@ -64,7 +64,7 @@ func TestDashboardAndAlertsSeeARun(t *testing.T) {
 				`sum(mcp_via_llm_turns_total{pod="embedded",stop_reason!="error"})`:                         3 * (round + 1),
 				`sum(mcp_via_llm_config_reloads_total{pod="embedded"})`:                                     2 * (round + 1),
 				`sum(mcp_via_llm_store_duration_seconds_count{pod="redis",outcome="unavailable"}) > bool 0`: 1,
-				`sum(mcp_via_llm_audit_records_total{pod="embedded",outcome="written"})`:                    3 * (round + 1),
+				`sum(mcp_via_llm_audit_records_total{pod="embedded",outcome="written"})`:                    13 * (round + 1),
 				`sum(mcp_via_llm_turns_total{pod="embedded",stop_reason="error"})`:                          round + 1,
 			} {
 				if got, _ := p.numbers(t, query); len(got) != 1 || got[0] != fmt.Sprint(want) {
@@ -132,7 +132,7 @@ func alertsWork(t *testing.T, p prometheus) {
 			"McpViaLlmConfigurationRefused": "firing", // at once
 			"McpViaLlmServerAway":           "pending", "McpViaLlmStoreFails": "pending", "McpViaLlmToolCallsFail": "pending",
 			"McpViaLlmToolsLeftOut": "pending", "McpViaLlmModelFails": "pending",
-			"McpViaLlmAbsent": "inactive", "McpViaLlmAuditLost": "inactive", "McpViaLlmEnvoyDisagrees": "inactive", "McpViaLlmCatalogOld": "inactive",
+			"McpViaLlmAbsent": "inactive", "McpViaLlmTurnsCancelled": "inactive", "McpViaLlmAuditLost": "inactive", "McpViaLlmEnvoyDisagrees": "inactive", "McpViaLlmCatalogOld": "inactive",
 		} {
 			if states[name] != want {
 				return fmt.Sprintf("%s is %s, want %s", name, states[name], want)
@@ -152,12 +152,15 @@ func alertsWork(t *testing.T, p prometheus) {
 	}
 }
 
-// everything runs turns of every kind: an answer after calls, one of which fails; a mixed turn and its resume; an answer of
+// everything runs turns of every kind: an answer after calls, most of which fail; a mixed turn and its resume; an answer of
 // the provider that is an error; and has the configuration changed twice, once to what is refused.
 func (w *world) everything(t *testing.T, config string, round int) {
 	t.Helper()
 	gate := fmt.Sprintf("call-%d", round)
 	calls := llm.Answer{Text: "Let me look.", Calls: []llm.ToolCall{llm.Call("c1", "docs__find", `{"query":"x"}`), llm.Call("c2", "docs__write", `{"query":"y"}`)}, Prompt: 1200, Output: 40, Cached: 1000, Pace: 20 * time.Millisecond}
+	for i := range 10 { // too few calls raise no alert
+		calls.Calls = append(calls.Calls, llm.Call(fmt.Sprintf("m%d", i), "docs__write", `{"query":"z"}`))
+	}
 	w.LLM.Use(llm.Sequence(
 		calls.Step(), llm.Answer{Text: "Here it is.", Prompt: 1500, Output: 20, Cached: 1200}.Step(),
 		llm.Calls(llm.Call("c3", "docs__index", fmt.Sprintf(`{"gate":%q}`, gate)), llm.Call("c2", "book_table", `{}`)),
