@@ -56,7 +56,8 @@ type Server struct {
 	// to a minute. Tools are listed again every 60 s (sooner if ttlMs says so, or the
 	// server that they changed). Default 10s.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
-	// MaxResultBytes cuts a tool result for the model, in bytes. Default 65536.
+	// MaxResultBytes cuts a tool result for the model, in bytes; less than 100 counts as
+	// that. Default 65536.
 	MaxResultBytes int `yaml:"max_result_bytes"`
 	// Roots are the directories that the server is told to work in, as file:// URIs.
 	// Default none: the server may not ask for them.

@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Of bounds a text to limit bytes. Beginning and end stay, with a notice in
-// between: the end of an output often holds its outcome.
+// Least is the lowest limit: below it there is no room for a notice.
+const Least = 100
+
+// Of bounds a text to limit bytes, and to no fewer than [Least]. Beginning and end stay,
+// with a notice in between: the end of an output often holds its outcome.
 func Of(text string, limit int) string {
-	if len(text) <= limit {
+	if limit = max(limit, Least); len(text) <= limit {
 		return text
 	}
 	notice := func(cut int) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", cut) }
 	room := limit - len(notice(len(text)))
-	if room < limit/2 { // a limit too small for a notice
-		return Head(text, limit)
-	}
 	head := Head(text, room*3/4)
 	tail := text[len(text)-(room-len(head)):]
 	for tail != "" && !utf8.RuneStart(tail[0]) {

@@ -251,7 +251,7 @@ func (c *conn) describe(run *running, got answer, err error) error {
 		if got.rpc.Code != 0 {
 			text += fmt.Sprintf(" (code %d)", got.rpc.Code)
 		}
-		return &callError{OutcomeToolError, text}
+		return &callError{OutcomeToolError, text + errorData(got.rpc)}
 	case got.odd != "":
 		return &callError{OutcomeFailed, fmt.Sprintf("%s failed: %s.%s", as, got.odd, unknown)}
 	case got.status != 0:

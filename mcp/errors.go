@@ -76,6 +76,21 @@ func rpcText(e *jsonrpc.Error) string {
 	return fmt.Sprintf("server error %d: %s", e.Code, text)
 }
 
+// maxErrorData bounds what the model gets of the data of an error, in bytes.
+const maxErrorData = 1000
+
+// errorData shows the data of an error (JSON-RPC 2.0, section 5.1), such as how long to
+// wait or what is wrong with which argument; "" if it tells nothing beyond the message.
+func errorData(e *jsonrpc.Error) string {
+	data := gjson.ParseBytes(e.Data)
+	if says(data) == "" || data.Type == gjson.False || says(data) == e.Message || data.IsObject() && len(data.Map()) == 0 {
+		return ""
+	}
+	var c content
+	text := withoutData(strings.ToValidUTF8(c.json(data), "\uFFFD"))
+	return "; data: " + excerpt.Of(text, maxErrorData)
+}
+
 // errRevision is a server that chose a revision nobody knows.
 type errRevision struct{ chosen string }
 

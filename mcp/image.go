@@ -63,8 +63,8 @@ func (c *content) blob(kind, declared, data string, picture bool) string {
 // decodeBase64 reads base64 as servers write it: in either alphabet, padded or
 // not, in lines, behind "data:…;base64,".
 func decodeBase64(data string) ([]byte, bool) {
-	if head, tail, found := strings.Cut(data, ";base64,"); found && strings.HasPrefix(head, "data:") {
-		data = tail
+	if at := base64At(data); at >= 0 && hasPrefixFold(data, "data:") {
+		data = data[at:]
 	}
 	data = strings.TrimRight(strings.TrimSpace(data), "=")
 	encoding := base64.RawStdEncoding // it passes over the ends of lines
@@ -75,16 +75,35 @@ func decodeBase64(data string) ([]byte, bool) {
 	return raw, err == nil
 }
 
+// base64At finds what follows the first ";base64,"; -1 if there is none. Neither the words
+// of a data: URL nor its type have a case (RFC 3986, 3.1; RFC 2045, 5.1).
+func base64At(text string) int {
+	const mark = "base64,"
+	for at := 0; ; {
+		n := strings.IndexByte(text[at:], ';')
+		if n < 0 {
+			return -1
+		}
+		if at += n + 1; hasPrefixFold(text[at:], mark) {
+			return at + len(mark)
+		}
+	}
+}
+
+func hasPrefixFold(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}
+
 // dataURL begins base64 in a text (RFC 2397), also where the text is JSON with escaped
 // slashes. What is shorter than minData stays: it may be the point of the text.
-var dataURL = regexp.MustCompile(`data:[\w.+-]*(?:\\?/[\w.+-]+)?(?:;[\w-]+=[^;,\s"']*)*;base64,`)
+var dataURL = regexp.MustCompile(`(?i)data:[\w.+-]*(?:\\?/[\w.+-]+)?(?:;[\w-]+=[^;,\s"']*)*;base64,`)
 
 const minData = 512 // bytes of a URL
 
 // withoutData puts a marker in the place of every data: URL in a text, which costs the
 // model as many tokens as base64 anywhere else.
 func withoutData(text string) string {
-	if !strings.Contains(text, ";base64,") {
+	if base64At(text) < 0 {
 		return text
 	}
 	var b strings.Builder
@@ -121,6 +140,6 @@ func base64Of(text string) string {
 
 // mimeOf is the type that the beginning of a data: URL names.
 func mimeOf(head string) string {
-	mime, _, _ := strings.Cut(strings.TrimPrefix(head, "data:"), ";")
-	return strings.ReplaceAll(mime, `\`, "")
+	mime, _, _ := strings.Cut(head[len("data:"):], ";")
+	return strings.ToLower(strings.ReplaceAll(mime, `\`, ""))
 }

@@ -65,6 +65,23 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// Neither the words of a data: URL nor its type have a case.
+func TestDataURLsInCapitals(t *testing.T) {
+	long := strings.Repeat("QUJD", 200)
+	for in, want := range map[string]string{
+		`{"type":"text","text":"DATA:IMAGE/PNG;BASE64,` + png + `"}`:                         "[image image/png, 8 bytes]",
+		`{"type":"text","text":"see Data:Application/PDF;Base64,` + long + ` there"}`:        "see [data application/pdf, 600 bytes] there",
+		`{"type":"text","text":"{\"u\":\"DATA:image\\/x;charset=a;BASE64,` + long + `\"}"}`:  `{"u":"[data image/x, 600 bytes]"}`,
+		`{"type":"image","mimeType":"image/png","data":"DATA:image/png;BASE64,` + png + `"}`: "[image image/png, 8 bytes]",
+		`{"type":"text","text":"a; b;base64 c;BASE64"}`:                                      "a; b;base64 c;BASE64",
+	} {
+		var c content
+		if c.read([]byte(`{"content":[` + in + `]}`)); c.text() != want {
+			t.Errorf("%.60s: %.200q", in, c.text())
+		}
+	}
+}
+
 // A picture over the limit, or one too many, leaves a marker that says so.
 func TestImageLimits(t *testing.T) {
 	picture := func(size int) string {

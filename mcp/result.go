@@ -119,7 +119,7 @@ func (c *content) block(block gjson.Result) string {
 		if !text.Exists() {
 			break
 		}
-		if data := strings.TrimSpace(text.String()); strings.HasPrefix(data, "data:image/") {
+		if data := strings.TrimSpace(text.String()); hasPrefixFold(data, "data:image/") {
 			head := dataURL.FindString(data)
 			if len(head) > 0 && head+base64Of(data[len(head):]) == data {
 				return c.blob("image", mimeOf(head), data, true)
