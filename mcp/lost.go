@@ -71,7 +71,8 @@ func refusesRevision(rpc *jsonrpc.Error) bool {
 
 // disowned notes that the server refused to list its tools, and reports whether that
 // ends the session: when it does so twice, and no call shows the session to be alive.
-// Where the list did not work from the beginning, a new session is tried rarely.
+// Where the list did not work from the beginning, calls must speak against the session,
+// and a new one is tried rarely.
 func (k *keeper) disowned(err error) *errDisowned {
 	rpc := (*jsonrpc.Error)(nil)
 	if !errors.As(err, &rpc) {
@@ -81,10 +82,10 @@ func (k *keeper) disowned(err error) *errDisowned {
 		k.refusedAt = time.Now()
 	}
 	s := k.session
-	resulted := s.resulted.Load()
+	resulted, accused := s.resulted.Load(), s.accused.Load()
 	switch {
 	case refusesRevision(rpc):
-	case k.refused == 1, resulted > max(k.refusedAt.UnixNano(), s.accused.Load()), s.unlisted && s.age() < refreshInterval:
+	case k.refused == 1, resulted > max(k.refusedAt.UnixNano(), accused), s.unlisted && (accused == 0 || s.age() < refreshInterval):
 		return nil
 	}
 	return &errDisowned{rpc}

@@ -7,6 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // sessions makes the script give each session an id of its own. known says whether
@@ -264,5 +268,44 @@ func TestAccusingErrors(t *testing.T) {
 	again := answer{rpc: rpcErrorIn([]byte(`{"error":{"code":-32000,"message":"x"}}`)), status: http.StatusBadRequest}
 	if !s.accuses(again) || s.accuses(again) {
 		t.Error("a model could have the server asked as often as it likes")
+	}
+}
+
+// What a session's calls show decides whether a list that fails speaks against it.
+func TestDisowned(t *testing.T) {
+	broken, revised := &jsonrpc.Error{Code: -32602, Message: "no"}, &jsonrpc.Error{Code: -32000, Message: "Unsupported protocol version"}
+	for name, row := range map[string]struct {
+		before func(k *keeper)
+		err    error
+		ends   int // at which look; 0: never
+	}{
+		"nothing else":              {func(*keeper) {}, broken, 2},
+		"another revision":          {func(*keeper) {}, revised, 1},
+		"a call that worked before": {func(k *keeper) { k.session.resulted.Store(time.Now().UnixNano()) }, broken, 2},
+		"calls that work":           {func(k *keeper) { k.session.resulted.Store(time.Now().Add(time.Hour).UnixNano()) }, broken, 0},
+		"calls that fail since": {func(k *keeper) {
+			k.session.resulted.Store(time.Now().Add(time.Hour).UnixNano())
+			k.session.accused.Store(time.Now().Add(2 * time.Hour).UnixNano())
+		}, broken, 2},
+		"never listed, idle":       {func(k *keeper) { k.session.unlisted = true }, broken, 0},
+		"never listed, calls fail": {func(k *keeper) { k.session.unlisted = true; k.session.accused.Store(1) }, broken, 60},
+		"no error of the server":   {func(*keeper) {}, errNotMCP, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := &keeper{session: &session{opened: time.Now()}}
+				row.before(k)
+				ended := 0
+				for look := 1; look <= 100 && ended == 0; look++ {
+					time.Sleep(recheck)
+					if k.disowned(row.err) != nil {
+						ended = look
+					}
+				}
+				if ended != row.ends {
+					t.Errorf("at look %d, want %d", ended, row.ends)
+				}
+			})
+		})
 	}
 }
