@@ -155,6 +155,9 @@ func (s *session) walkedPage(ctx context.Context, c *conn, l list, n int, cursor
 	switch {
 	case err == nil:
 		c.missing.Delete(at)
+		if l != listTools {
+			s.proof.Store(int32(l))
+		}
 	case errors.Is(err, errSessionLost):
 		c.missing.Store(at, true)
 		err = &errLostAt{err}
@@ -190,7 +193,7 @@ func (s *session) toolsPage(ctx context.Context, of listing, cursor string, past
 		_, worked := s.pages[cursor]
 		caps := s.cs.InitializeResult().Capabilities
 		if caps != nil && caps.Tools == nil && !worked && !namesSession(got.rpc.Message) && !refusesRevision(got.rpc) {
-			return page{}, nil // it has none, as it said
+			return page{}, s.prove(ctx) // it has none, as it said
 		}
 	}
 	if err := got.failure(err); err != nil {

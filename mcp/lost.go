@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -89,4 +90,14 @@ func (k *keeper) disowned(err error) *errDisowned {
 		return nil
 	}
 	return &errDisowned{rpc}
+}
+
+// prove asks a server without tools for something else that it gave before in the session.
+func (s *session) prove(ctx context.Context) error {
+	of := listings[s.proof.Load()]
+	if of.params == nil {
+		return nil
+	}
+	_, err := s.page(ctx, of, "", true)
+	return err
 }

@@ -196,6 +196,51 @@ func TestSessionsThatServersRefuse(t *testing.T) {
 	}
 }
 
+// The same of a server that has resources alone.
+func TestSessionsOfResourcesThatServersRefuse(t *testing.T) {
+	for name, refusal := range refusals {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript(t)
+			var restarted atomic.Bool
+			s.answer("POST initialize", func(w http.ResponseWriter, _ *http.Request, m heard) {
+				w.Header().Set(headerSession, fmt.Sprint(len(s.all("POST initialize"))))
+				result(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"resources":{}},"serverInfo":{"name":"o","version":"1"}}`)
+			})
+			for key, told := range map[string]string{
+				"POST tools/list":     "",
+				"POST resources/list": `{"resources":[{"name":"one","uri":"a:1"}]}`,
+				"POST resources/read": `{"contents":[{"uri":"a:1","text":"done"}]}`,
+			} {
+				s.answer(key, func(w http.ResponseWriter, _ *http.Request, m heard) {
+					switch {
+					case restarted.Load() && m.header.Get(headerSession) == "1":
+						refuse(w, m, refusal.status, refusal.rpc)
+					case told == "":
+						refuse(w, m, 200, `{"code":-32601,"message":"Method not found"}`)
+					default:
+						result(w, m, told)
+					}
+				})
+			}
+			h := newTestHost(t, config("box", stateful, s.front))
+			eventually(t, "the resource", func() bool { return h.Status()[0].Resources == 1 })
+			c := h.connFor("box", nil)
+			restarted.Store(true)
+			c.doubt(c.current.Load().session)
+			eventually(t, "another session", func() bool { return len(s.all("POST initialize")) == 2 && h.Ready() })
+			for range 2 {
+				lists := len(s.all("POST tools/list"))
+				nudge(c.suspect)
+				eventually(t, "another look", func() bool { return len(s.all("POST tools/list")) > lists })
+			}
+			if st := h.Status()[0]; st.State != "connected" || st.Resources != 1 || len(s.all("POST initialize")) != 2 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
 // A server whose list of tools broke, and not its sessions, gets one new session when
 // nothing shows that the old one works, and none when calls do. Its tools stay.
 func TestBrokenToolsList(t *testing.T) {

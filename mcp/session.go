@@ -77,8 +77,9 @@ type session struct {
 	pages map[string]page
 	// toolsTTL is how long the tools may count as fresh.
 	toolsTTL time.Duration
-	toolsCut bool // a part of them could not be listed
-	unlisted bool // none of them could yet; those of the session before are in use
+	toolsCut bool         // a part of them could not be listed
+	proof    atomic.Int32 // a list beside the tools that could be read, 0: none yet
+	unlisted bool         // none of them could yet; those of the session before are in use
 
 	dead  chan struct{}
 	once  sync.Once
