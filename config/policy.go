@@ -39,8 +39,8 @@ type Constraint struct {
 	// The uri is the same for all ways of writing one, as for deny: scheme and host in
 	// lower case, nothing %-encoded, without "." and "..", repeated slashes and one at the
 	// end of a path, user, default port and fragment, and the query of a file:
-	// uri.startsWith("file:///pub/"). Compare it with texts of that form only. Where
-	// servers may read an address in two ways the rule must hold for both.
+	// uri.startsWith("file:///pub/"). A rule with an address of another form is
+	// refused. Where servers may read an address in two ways the rule must hold for both.
 	Rule string `yaml:"rule"`
 	// Message tells the model why the call was not made. Default: a general one.
 	Message string `yaml:"message"`

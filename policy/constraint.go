@@ -108,6 +108,9 @@ func compile(c Constraint) (*constraint, error) {
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return nil, fmt.Errorf("1:1: gives %s, not true or false", t)
 	}
+	if err := checkAddresses(ast.NativeRep()); err != nil {
+		return nil, err
+	}
 	program, err := env.Program(ast, cel.CostLimit(costLimit))
 	if err != nil {
 		return nil, err

@@ -102,12 +102,21 @@ func TestEveryConstraintCounts(t *testing.T) {
 
 func TestRulesAreChecked(t *testing.T) {
 	for rule, want := range map[string]string{
-		`args.path == "x"`: "",
-		`arg.path == "x"`:  "1:1: undeclared reference to 'arg' (did you mean 'args'?)",
-		`tool == 3`:        "1:6: found no matching overload for '_==_' applied to '(string, int)'",
-		`1 + 1`:            "1:1: gives int, not true or false",
-		"true &&\n  frue":  "2:3: undeclared reference to 'frue'",
-		`cleanPath(1)`:     "1:10: found no matching overload for 'cleanPath' applied to '(int)'",
+		`args.path == "x"`:        "",
+		`arg.path == "x"`:         "1:1: undeclared reference to 'arg' (did you mean 'args'?)",
+		`tool == 3`:               "1:6: found no matching overload for '_==_' applied to '(string, int)'",
+		`1 + 1`:                   "1:1: gives int, not true or false",
+		"true &&\n  frue":         "2:3: undeclared reference to 'frue'",
+		`uri != "note://Notes"`:   `1:8: uri is never like "note://Notes": its scheme and host are in lower case`,
+		`uri.startsWith("FILE:")`: "",
+		`!cleanPath(uri).startsWith("file:/secret")`:          `1:28: uri is never like "file:/secret": two slashes follow its scheme`,
+		`uri != "file:///a/../b"`:                             `1:8: uri is never like "file:///a/../b": nothing in it is %-encoded, and its path has no ".", ".." or empty parts`,
+		`!uri.startsWith("file:///a%20b/")`:                   `1:17: uri is never like "file:///a%20b/": nothing in it is %-encoded, and its path has no ".", ".." or empty parts`,
+		`!(uri in ["file:///a", "file:///b/"])`:               `1:24: uri is never like "file:///b/": no slash is at the end of its path`,
+		`uri == "file:///" || uri.startsWith("file:///pub/")`: "",
+		`uri.matches("^file:///(a|b)/.*$")`:                   "",
+		`args.url == "HTTPS://h//"`:                           "",
+		`cleanPath(1)`:                                        "1:10: found no matching overload for 'cleanPath' applied to '(int)'",
 	} {
 		err := CheckRule(rule)
 		if got := errorText(err); got != want {
