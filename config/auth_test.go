@@ -14,7 +14,7 @@ var authRows = []struct{ name, text, want string }{
 	{"none", of("auth: {}"), `4: servers.a.auth: needs exactly one of: token, token_file, oauth, token_exchange`},
 	{"two", of("auth: {token: hunter2, oauth: {client_id: i, client_secret: hunter2}}"), `4: servers.a.auth: needs exactly one of: token, token_file, oauth, token_exchange`},
 	{"misspelt", of("auth: {tokn: hunter2}"), `4: servers.a.auth.tokn: unknown key; did you mean "token"?`},
-	{"stdio", "servers: {a: {command: [x], auth: {token: hunter2}}}\n", `1: servers.a: mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport); keep one kind`},
+	{"stdio", "servers: {a: {command: [x], auth: {token: hunter2}}}\n", `1: servers.a: mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport, egress); keep one kind`},
 	{"empty token", of("auth: {token: ''}"), `4: servers.a.auth.token: is empty`},
 	{"token of two lines", of(`auth: {token: "hunter2\n"}`), `4: servers.a.auth.token: has characters that an HTTP header value must not contain`},
 	{"missing file", of("auth: {token_file: /nonexistent/t}"), `4: servers.a.auth.token_file: the file "/nonexistent/t" cannot be used: no such file or directory`},

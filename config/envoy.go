@@ -17,9 +17,9 @@ type Envoy struct {
 	// MCPEgress is the address of the listener that leads to HTTP MCP servers.
 	// Default 127.0.0.1:10002.
 	MCPEgress string `yaml:"mcp_egress"`
-	// UseMCPEgress makes the service reach HTTP MCP servers through that listener,
-	// so that Envoy does their TLS, limits and logs. Default false: it dials them
-	// directly.
+	// UseMCPEgress makes the service, and the command tools, reach HTTP MCP servers
+	// through that listener, so that Envoy does their TLS, limits and logs;
+	// servers.*.egress excepts one. Default false: it dials them directly.
 	UseMCPEgress bool `yaml:"use_mcp_egress"`
 	// Admin is Envoy's own admin address. Default 127.0.0.1:9901.
 	Admin string `yaml:"admin"`

@@ -71,7 +71,8 @@ var problemRows = []struct{ name, text, want string }{
 	{"unknown client in routes", "clients: {team-a: {}}\nroutes:\n  \"httproute/a/*\": team-b\n", `3: routes["httproute/a/*"]: unknown client "team-b"; did you mean "team-a"?`},
 	{"bad route glob", "routes:\n  \"a[\": default\n", `2: routes["a["]: is not a glob: use *, ? and [a-z] classes, and \ before a literal one of them`},
 	{"bad tool glob", "servers:\n  a:\n    command: [x]\n    tools:\n      deny: ['[']\n", `5: servers.a.tools.deny[0]: is not a glob: use *, ? and [a-z] classes, and \ before a literal one of them`},
-	{"stdio and HTTP mixed", "servers:\n  a:\n    command: [x]\n    url: http://h/mcp\n", `2: servers.a: mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport); keep one kind`},
+	{"a stdio server with a way for HTTP", "servers:\n  a:\n    command: [x]\n    egress: false\n", `2: servers.a: mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport, egress); keep one kind`},
+	{"stdio and HTTP mixed", "servers:\n  a:\n    command: [x]\n    url: http://h/mcp\n", `2: servers.a: mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport, egress); keep one kind`},
 	{"neither kind", "servers:\n  a: {}\n", `2: servers.a: needs a command (stdio server) or a url (HTTP server)`},
 	{"empty command", "servers: {a: {command: []}}\n", `1: servers.a.command: needs a program, such as [npx, -y, some-server]`},
 	{"missing cwd", "servers:\n  a:\n    command: [x]\n    cwd: /nonexistent/dir\n", `4: servers.a.cwd: "/nonexistent/dir" is not a directory here; create it, correct the path, or leave cwd out for the service's own`},
@@ -227,8 +228,8 @@ func TestDefaults(t *testing.T) {
 		LLM:    LLM{LoopURL: "http://127.0.0.1:10001"},
 		Store:  Store{KeyPrefix: "mcpvia:", OnError: "fail"},
 		Servers: map[string]Server{
-			"files": {Command: []string{"x"}, ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, TrustAnnotations: true, Optional: true},
-			"web":   {URL: "https://h/mcp", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, TrustAnnotations: true, Optional: true},
+			"files": {Command: []string{"x"}, ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, TrustAnnotations: true, Egress: true, Optional: true},
+			"web":   {URL: "https://h/mcp", ToolTimeout: time.Minute, ConnectTimeout: 10 * time.Second, MaxResultBytes: 65536, TrustAnnotations: true, Egress: true, Optional: true},
 		},
 		Clients: map[string]Client{"default": {
 			Servers: []string{"files", "web"}, MaxIterations: 10, LoopTimeout: 5 * time.Minute, SessionTTL: time.Hour,

@@ -81,6 +81,11 @@ type Server struct {
 	// only if it cannot have run: it never left, or the server did not know the session. MCP 2025-11-25, "Tools", lets a host trust the annotations of
 	// servers that it trusts only. false: no tool counts as either. Default true.
 	TrustAnnotations bool `yaml:"trust_annotations"`
+	// Egress lets an HTTP server be reached through Envoy where envoy.use_mcp_egress
+	// is true. false: it is dialled directly, and envoy-config leaves it out, such as
+	// for a server beside this service whose address means another to Envoy. Default
+	// true.
+	Egress bool `yaml:"egress"`
 	// Optional servers do not hold back /readyz. Default true.
 	Optional bool `yaml:"optional"`
 }
@@ -99,6 +104,7 @@ func (s *Server) setDefaults() {
 	s.ConnectTimeout = 10 * time.Second
 	s.MaxResultBytes = 65536
 	s.TrustAnnotations = true
+	s.Egress = true
 	s.Optional = true
 }
 
@@ -107,10 +113,10 @@ func (s *Server) validate(r *report, at, name string) {
 		r.add(at, "a server name must begin with an ASCII letter, because tool names are made from it")
 	}
 	stdio := s.Command != nil || len(s.Env) > 0 || s.Cwd != ""
-	http := s.URL != "" || len(s.Headers) > 0 || len(s.ForwardHeaders) > 0 || s.Auth != nil || s.TLS != nil || r.given(join(at, "transport"))
+	http := s.URL != "" || len(s.Headers) > 0 || len(s.ForwardHeaders) > 0 || s.Auth != nil || s.TLS != nil || r.given(join(at, "transport")) || r.given(join(at, "egress"))
 	switch {
 	case stdio && http:
-		r.add(at, "mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport); keep one kind")
+		r.add(at, "mixes a stdio server (command, env, cwd) with an HTTP one (url, headers, forward_headers, auth, tls, transport, egress); keep one kind")
 	case s.Command == nil && s.URL == "" && !r.under(at):
 		r.add(at, "needs a command (stdio server) or a url (HTTP server)")
 	case s.Command != nil && (len(s.Command) == 0 || s.Command[0] == ""):

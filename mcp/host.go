@@ -50,6 +50,9 @@ type Server struct {
 	Auth *credential.Auth
 	TLS  *credential.TLS
 
+	// Direct dials an HTTP server at its own address, whatever [Options].Egress says.
+	Direct bool
+
 	// ToolTimeout bounds the time in which a call shows no progress, ToolTimeoutMax
 	// the whole call, and ConnectTimeout an attempt to connect and list.
 	ToolTimeout    time.Duration
@@ -92,7 +95,7 @@ func (s Server) withDefaults() Server {
 // Options configures [NewHost].
 type Options struct {
 	Servers []Server
-	// Egress, if set, is dialled in place of every HTTP server, with the
+	// Egress, if set, is dialled in place of every HTTP server but direct ones, with the
 	// server's own host in the Host header: an Envoy listener that routes by it.
 	Egress *url.URL
 	// Log gets connection events and the stderr of stdio servers. It never gets
@@ -220,8 +223,12 @@ func (h *Host) newSource(cfg *Server) *credential.Source {
 	if len(cfg.Command) > 0 || err != nil {
 		return nil // newWire reports the error
 	}
+	egress := h.opts.Egress
+	if cfg.Direct {
+		egress = nil
+	}
 	return credential.New(credential.Options{
-		Context: h.ctx, Go: h.spawn, URL: u, Egress: h.opts.Egress, Auth: cfg.Auth, TLS: cfg.TLS,
+		Context: h.ctx, Go: h.spawn, URL: u, Egress: egress, Auth: cfg.Auth, TLS: cfg.TLS,
 		Log: h.opts.Log.With("server", cfg.Name),
 	})
 }

@@ -108,7 +108,8 @@ func TestCloseHungServer(t *testing.T) {
 	}
 }
 
-// With an egress, every request goes there and names the server as its host.
+// With an egress, every request goes there and names the server as its host, but for
+// servers that are dialled directly.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	f := newToolbox().serve(t, stateless)
@@ -125,9 +126,14 @@ func TestEgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := startHost(t, Options{Egress: egress, Servers: []Server{{Name: "box", URL: "https://mcp.example.com/mcp"}}})
-	if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__add_numbers", `{"a":1,"b":2}`); res.Text != "3" {
-		t.Errorf("%+v, %+v", res, h.Status())
+	beside := newToolbox().serve(t, stateless)
+	h := startHost(t, Options{Egress: egress, Servers: []Server{
+		{Name: "box", URL: "https://mcp.example.com/mcp"}, {Name: "beside", URL: beside.URL, Direct: true},
+	}})
+	for _, name := range []string{"box", "beside"} {
+		if res := toolsOf(t, h, name).Bind(nil).Call(t.Context(), name+"__add_numbers", `{"a":1,"b":2}`); res.Text != "3" {
+			t.Errorf("%s: %+v, %+v", name, res, h.Status())
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()

@@ -68,21 +68,19 @@ func newApp(cfg *config.Config, log *slog.Logger, t *telemetry.Telemetry) (*app,
 	if t.Tracing() {
 		options.Telemetry.Traces = t.Traces
 	}
-	if address := egress(cfg); address != "" {
-		options.Egress = &url.URL{Scheme: "http", Host: address}
-	}
+	options.Egress = egress(cfg)
 	a.host = mcp.NewHost(options)
 	a.audit = a.newAudit(cfg)
 	a.swap(cfg)
 	return a, t.Observe(a.state)
 }
 
-// egress is where HTTP MCP servers are dialled; empty: at their own address.
-func egress(cfg *config.Config) string {
+// egress is where HTTP MCP servers are dialled; nil: at their own address.
+func egress(cfg *config.Config) *url.URL {
 	if !cfg.Envoy.UseMCPEgress {
-		return ""
+		return nil
 	}
-	return cfg.Envoy.MCPEgress
+	return &url.URL{Scheme: "http", Host: cfg.Envoy.MCPEgress}
 }
 
 // swap puts a configuration in force for new requests.
@@ -134,7 +132,7 @@ func (a *app) changed(cfg *config.Config) {
 		"listen":               reflect.DeepEqual(old.Listen, cfg.Listen),
 		"store":                reflect.DeepEqual(old.Store, cfg.Store),
 		"log":                  old.Log == cfg.Log,
-		"envoy.use_mcp_egress": egress(old) == egress(cfg),
+		"envoy.use_mcp_egress": reflect.DeepEqual(egress(old), egress(cfg)),
 	} {
 		if !same {
 			a.log.Warn("a changed setting needs a restart; the rest of the new configuration is in force", "key", name)

@@ -158,14 +158,30 @@ func TestMCPEgress(t *testing.T) {
 		handler.ServeHTTP(w, r)
 	}))
 	defer web.Close()
+	beside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Request-Id") != "" {
+			t.Error("a server that is dialled directly is reached through Envoy")
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer beside.Close()
 	a := addresses(t, 5)
 	path := writeConfig(t, fmt.Sprintf(`
 listen: {ext_proc: %q, admin: "127.0.0.1:0"}
 llm: {loop_url: "http://%s", base_url: %q}
-servers: {web: {url: "%s/mcp", optional: false}}
+servers: {web: {url: "%s/mcp", optional: false}, beside: {url: "%s/mcp", optional: false, egress: false}}
 envoy: {main: %q, mcp_egress: %q, use_mcp_egress: true, admin: %q}
-`, a[0], a[2], base, web.URL, a[1], a[3], a[4]))
+`, a[0], a[2], base, web.URL, beside.URL, a[1], a[3], a[4]))
+	if code, bootstrap, errs := command(t, "envoy-config", "--config", path); code != 0 || strings.Contains(bootstrap, strings.TrimPrefix(beside.URL, "http://")) {
+		t.Errorf("Envoy is told of a server that is not behind it: %d %s%s", code, bootstrap, errs)
+	}
+	if code, _, errs := command(t, "tools", "--config", path); code != 1 || !strings.Contains(errs, `server "web" is not available`) || strings.Contains(errs, `"beside" is not`) {
+		t.Errorf("without Envoy: %d %s", code, errs)
+	}
 	startEnvoy(t, path, a[4])
+	if code, table, errs := command(t, "tools", "--config", path); code != 0 || !strings.Contains(table, "web__add") || !strings.Contains(table, "beside__add") {
+		t.Errorf("with Envoy: %d %s%s", code, table, errs)
+	}
 	s := start(t, path)
 	if code, body := ask(t, &service{http: "http://" + a[1]}); code != 200 || gjson.Get(body, "choices.0.message.content").String() != "12" {
 		t.Errorf("%d %s", code, body)

@@ -90,7 +90,7 @@ func envoyOptions(cfg *config.Config, llm string) (envoy.Options, error) {
 		o.LongestTurn = max(o.LongestTurn, client.LoopTimeout)
 	}
 	for name, server := range cfg.Servers {
-		if server.URL == "" {
+		if server.URL == "" || !server.Egress {
 			continue
 		}
 		u, err := url.Parse(server.URL)

@@ -28,6 +28,7 @@ func mcpServers(cfg *config.Config) []mcp.Server {
 			ForwardHeaders: s.ForwardHeaders,
 			Auth:           auth(s.Auth),
 			TLS:            (*credential.TLS)(s.TLS),
+			Direct:         !s.Egress,
 			ToolTimeout:    s.ToolTimeout,
 			ToolTimeoutMax: s.ToolTimeoutMax,
 			ConnectTimeout: s.ConnectTimeout,

@@ -36,7 +36,7 @@ func (c *toolsCommand) Run(out output) error {
 	servers := slices.DeleteFunc(mcpServers(cfg), func(s mcp.Server) bool { return !slices.Contains(client.Servers, s.Name) })
 	// Why a tool is not in the list.
 	log := slog.New(slog.NewTextHandler(out.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	host := mcp.NewHost(mcp.Options{Servers: servers, Log: log, Version: number})
+	host := mcp.NewHost(mcp.Options{Servers: servers, Egress: egress(cfg), Log: log, Version: number})
 	// Unlike a turn, this has time: every server is tried once, for at most its own
 	// connect_timeout.
 	host.Settle(context.Background())

@@ -136,14 +136,19 @@ tls:
 {{- $_ := set $c "store" (mergeOverwrite (deepCopy ($c.store | default dict)) (dict "redis" (dict "url" (include "mcp-via-llm.redisURL" .)))) -}}
 {{- end -}}
 {{- $servers := $c.servers | default dict -}}
+{{- $egress := and (eq .Values.integration "envoy") .Values.envoy.mcpEgress -}}
 {{- range $name, $s := .Values.mcpServers -}}
-{{- $url := dict "url" (printf "http://127.0.0.1:%d%s" (int $s.port) ($s.path | default "/mcp")) -}}
-{{- $_ := set $servers $name (merge $url (get $servers $name | default dict)) -}}
+{{- /* A new pod gets no turns before it has their tools. */ -}}
+{{- $own := dict "url" (printf "http://127.0.0.1:%d%s" (int $s.port) ($s.path | default "/mcp")) "optional" false -}}
+{{- if $egress -}}
+{{- $_ := set $own "egress" false -}}
+{{- end -}}
+{{- $_ := set $servers $name (mergeOverwrite $own (get $servers $name | default dict)) -}}
 {{- end -}}
 {{- $_ := set $c "servers" $servers -}}
-{{- if and (eq .Values.integration "envoy") .Values.envoy.mcpEgress -}}
-{{- $egress := printf "%s-envoy-internal.%s.svc:10002" (include "mcp-via-llm.fullname" .) .Release.Namespace -}}
-{{- $_ := set $c "envoy" (dict "use_mcp_egress" true "mcp_egress" $egress) -}}
+{{- if $egress -}}
+{{- $listener := printf "%s-envoy-internal.%s.svc:10002" (include "mcp-via-llm.fullname" .) .Release.Namespace -}}
+{{- $_ := set $c "envoy" (dict "use_mcp_egress" true "mcp_egress" $listener) -}}
 {{- end -}}
 {{- toYaml $c }}
 {{- with .Values.routes }}
@@ -166,33 +171,31 @@ routes:
 {{- $service := printf "%s-replicas.%s.svc:9002" (include "mcp-via-llm.fullname" .) .Release.Namespace -}}
 {{- $envoy := dict "main" (printf "%s:10000" .Values.bindAddress) "loop" (printf "%s:10001" .Values.bindAddress) "mcp_egress" (printf "%s:10002" .Values.bindAddress) "admin" "127.0.0.1:9901" "service" $service "version" .Values.envoy.version "max_connection_duration" "15s" "failure_mode_allow" .Values.envoy.failOpen -}}
 {{- if .Values.tls.enabled -}}
-{{- $files := dict "ca" "/etc/envoy/tls/ca.crt" -}}
+{{- $files := dict "ca" "/etc/envoy-tls/ca.crt" -}}
 {{- if .Values.tls.mutual -}}
-{{- $_ := merge $files (dict "cert" "/etc/envoy/tls/tls.crt" "key" "/etc/envoy/tls/tls.key") -}}
+{{- $_ := merge $files (dict "cert" "/etc/envoy-tls/tls.crt" "key" "/etc/envoy-tls/tls.key") -}}
 {{- end -}}
 {{- $_ := set $envoy "service_tls" $files -}}
 {{- end -}}
 {{- with .Values.envoy.tracing -}}
 {{- $_ := set $envoy "tracing" (dict "collector" .) -}}
 {{- end -}}
-{{- $clients := dict -}}
-{{- range $name, $client := $c.clients -}}
-{{- $_ := set $clients $name (pick ($client | default dict) "loop_timeout") -}}
-{{- end -}}
+{{- /* Of the clients it needs the longest turn alone: a new profile replaces no Envoy. */ -}}
+{{- $clients := dict "default" (dict "loop_timeout" (printf "%ss" (include "mcp-via-llm.longestTurn" .))) -}}
 {{- $servers := dict -}}
 {{- if .Values.envoy.mcpEgress -}}
 {{- range $name, $server := $c.servers -}}
-{{- if $server.tls -}}
-{{- fail (printf "envoy.mcpEgress: the bundled Envoy has no files for config.servers.%s.tls; leave one of them out" $name) -}}
+{{- if and $server.tls (dig "egress" true $server) -}}
+{{- fail (printf "envoy.mcpEgress: the bundled Envoy has no files for config.servers.%s.tls; set config.servers.%s.egress to false" $name $name) -}}
 {{- end -}}
-{{- if and $server.url (not (hasKey $.Values.mcpServers $name)) -}}
+{{- if and $server.url (dig "egress" true $server) -}}
 {{- $_ := set $servers $name (pick $server "url") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- with include "mcp-via-llm.privateHeaders" . | fromYamlArray -}}
 {{- /* A server that nobody calls, for the names of its headers. */ -}}
-{{- $_ := set $servers "headers" (dict "url" "http://127.0.0.1:9" "forward_headers" .) -}}
+{{- $_ := set $servers "headers-for-the-service-alone" (dict "url" "http://127.0.0.1:9" "egress" false "forward_headers" .) -}}
 {{- end -}}
 {{- toYaml (dict "llm" (pick $c.llm "base_url") "envoy" $envoy "clients" $clients "servers" $servers) -}}
 {{- end -}}
