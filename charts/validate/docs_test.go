@@ -98,6 +98,9 @@ func known(schema *jsonschema.Schema, path []string) bool {
 	if inside := schema.Properties[path[0]]; inside != nil {
 		return known(inside, path[1:])
 	}
+	for _, inside := range schema.PatternProperties {
+		return known(inside, path[1:])
+	}
 	inside, ok := schema.AdditionalProperties.(*jsonschema.Schema)
 	return ok && known(inside, path[1:])
 }

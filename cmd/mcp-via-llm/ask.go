@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 // other program in the image.
 type askCommand struct {
 	URL      string        `required:"" placeholder:"URL" help:"The base URL that applications use, such as http://127.0.0.1:10000/v1."`
+	Host     string        `placeholder:"HOST" help:"The Host header, for routes that are for a hostname (default: of the URL)."`
 	Model    string        `required:"" placeholder:"MODEL" help:"The provider's model."`
 	KeyEnv   string        `placeholder:"NAME" help:"The environment variable with the provider's key."`
 	Wait     time.Duration `default:"0s" placeholder:"TIME" help:"How long to try again while there is no connection, or a 503."`
@@ -41,7 +43,7 @@ func (c *askCommand) Run(out output) error {
 	extension := gjson.GetBytes(body, "extensions.mcp_via_llm")
 	fmt.Fprintln(out.stdout, answer)
 	if !extension.Exists() {
-		return errNotThrough
+		return fmt.Errorf("%w\n200 OK: %.4000s", errNotThrough, bytes.TrimSpace(body))
 	}
 	fmt.Fprintf(out.stdout, "(rounds: %d, MCP tools called: %s)\n", extension.Get("iterations").Int(), extension.Get("mcp_tools_called").Raw)
 	if away := extension.Get("servers_unavailable").Array(); len(away) > 0 {
@@ -59,13 +61,22 @@ func (c *askCommand) ask() ([]byte, error) {
 			return body, nil
 		}
 		if err == nil {
-			err = fmt.Errorf("%s answered %d: %s", c.URL, status, bytes.TrimSpace(body))
+			err = c.refusal(status, body)
 		}
 		if status != 0 && status != http.StatusServiceUnavailable || time.Now().After(deadline) {
 			return nil, err
 		}
 		time.Sleep(time.Second)
 	}
+}
+
+// refusal tells of an answer that is none; Envoy's own often have no body.
+func (c *askCommand) refusal(status int, body []byte) error {
+	said := cmp.Or(string(bytes.TrimSpace(body)), "(no body)")
+	if status == http.StatusNotFound {
+		said += "; where the route is for a hostname, --host must name it (test.host in the chart)"
+	}
+	return fmt.Errorf("%s answered %d %s: %s", c.URL, status, http.StatusText(status), said)
 }
 
 // send gives status 0 where there was no answer.
@@ -80,6 +91,7 @@ func (c *askCommand) send() (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	request.Host = cmp.Or(c.Host, request.Host)
 	request.Header.Set("Content-Type", "application/json")
 	if c.KeyEnv != "" {
 		request.Header.Set("Authorization", "Bearer "+os.Getenv(c.KeyEnv))

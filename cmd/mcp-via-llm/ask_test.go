@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,9 +23,33 @@ func TestAsk(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "not through mcp-via-llm") {
 		t.Errorf("past the service: exit code %d\n%s%s", code, stdout, stderr)
 	}
+	if !strings.Contains(stderr, `200 OK: {`) {
+		t.Errorf("past the service, without what came: %s", stderr)
+	}
 	code, _, stderr = command(t, "ask", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--wait", "1ms", "hi")
 	if code != 1 || !strings.Contains(stderr, "connection refused") {
 		t.Errorf("nobody there: exit code %d\n%s", code, stderr)
+	}
+}
+
+// An Envoy whose routes are for a hostname has none for its address.
+func TestAskOfAHost(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Host {
+		case "llm.example.com":
+			http.Error(w, `{"error":{"message":"no such model"}}`, http.StatusBadRequest)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	for want, args := range map[string][]string{
+		"answered 404 Not Found: (no body); where the route is for a hostname, --host must name it": nil,
+		`answered 400 Bad Request: {"error":{"message":"no such model"}}`:                           {"--host", "llm.example.com"},
+	} {
+		if code, _, stderr := command(t, append([]string{"ask", "--url", server.URL, "--model", "m", "hi"}, args...)...); code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
 	}
 }
 

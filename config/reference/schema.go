@@ -17,6 +17,10 @@ const definition = "serviceConfig"
 // chartKeys are the keys of the file that the chart sets from values of its own.
 var chartKeys = map[string]bool{"listen": true, "routes": true, "envoy": true}
 
+// serverName is what the name of a server must be like: an additional property is
+// refused by its name, which propertyNames would not give.
+const serverName = "^[A-Za-z]"
+
 // inserted is a value that is known only once ${VAR} or ${file:PATH} is replaced.
 var inserted = map[string]any{"type": "string", "pattern": `\$\{`}
 
@@ -81,6 +85,9 @@ func (r *reference) value(in reflect.Type) map[string]any {
 	case reflect.Struct:
 		return r.object(in)
 	case reflect.Map:
+		if in.Elem() == reflect.TypeFor[*config.Server]() || in.Elem() == reflect.TypeFor[config.Server]() {
+			return map[string]any{"type": "object", "additionalProperties": false, "patternProperties": map[string]any{serverName: orNull(r.value(in.Elem()), "")}}
+		}
 		return map[string]any{"type": "object", "additionalProperties": orNull(r.value(in.Elem()), "")}
 	case reflect.Slice:
 		return map[string]any{"type": "array", "items": r.value(in.Elem())}

@@ -74,7 +74,7 @@ func TestConfigChange(t *testing.T) {
 		t.Errorf("%v", a)
 	}
 	// Its form is right, so only the service itself can refuse it.
-	change(t, refused, "--set", "config.clients.default.servers={shpo}")
+	change(t, refused, "--set", "config.clients.default.max_tools=-1")
 	if a := talk(plan{Nonce: nonce(), Calls: [][]string{{"look"}}}).must(t); !a.done("did look") {
 		t.Errorf("%v", a)
 	}

@@ -48,68 +48,6 @@ redis://{{ if .Values.redis.passwordSecret.name }}:${REDIS_PASSWORD}@{{ end }}{{
 {{ add (include "mcp-via-llm.longestTurn" .) 60 }}s
 {{- end -}}
 
-{{- define "mcp-via-llm.check" -}}
-{{- $v := .Values -}}
-{{- if not (or $v.config.servers $v.mcpServers) -}}
-{{- fail "no MCP server is given: set config.servers, such as config.servers.NAME.url, or mcpServers" -}}
-{{- end -}}
-{{- range $name := keys $v.mcpServers -}}
-{{- if hasKey ($v.config.servers | default dict) $name -}}
-{{- if hasKey (get $v.config.servers $name | default dict) "url" -}}
-{{- fail (printf "mcpServers.%s and config.servers.%s.url: the chart sets the URL of its own servers; leave url out, or rename one" $name $name) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- $ports := dict "9002" "the service itself" "9003" "the service itself" "9004" "the service itself" -}}
-{{- range $name, $s := $v.mcpServers -}}
-{{- $port := toString (int $s.port) -}}
-{{- if hasKey $ports $port -}}
-{{- fail (printf "mcpServers.%s.port: %s is that of %s, and they are in one pod" $name $port (get $ports $port)) -}}
-{{- end -}}
-{{- $_ := set $ports $port (printf "mcpServers.%s" $name) -}}
-{{- end -}}
-{{- if and $v.tls.enabled (not $v.tls.secretName) (not $v.tls.certManager.enabled) -}}
-{{- fail "tls.enabled needs a certificate: set tls.secretName to a Secret with tls.crt, tls.key and ca.crt, or tls.certManager.enabled=true and its issuerRef (docs/envoy.md)" -}}
-{{- end -}}
-{{- if and (not $v.tls.enabled) (or $v.tls.mutual $v.tls.certManager.enabled $v.tls.secretName) -}}
-{{- fail "tls.mutual, tls.certManager.enabled and tls.secretName do nothing without tls.enabled=true" -}}
-{{- end -}}
-{{- if and $v.tls.certManager.enabled (not $v.tls.certManager.issuerRef.name) -}}
-{{- fail "tls.certManager.issuerRef must name the issuer, such as {name: internal-ca, kind: ClusterIssuer}" -}}
-{{- end -}}
-{{- $shared := or $v.redis.bundled (dig "store" "redis" "url" "" $v.config) -}}
-{{- if and (or (gt (int $v.replicas) 1) $v.autoscaling.enabled) (not $shared) -}}
-{{- fail "replicas, autoscaling: several replicas need a shared store: set config.store.redis.url, or redis.bundled=true for a trial" -}}
-{{- end -}}
-{{- if and $v.redis.bundled (dig "store" "redis" "url" "" $v.config) -}}
-{{- fail "redis.bundled and config.store.redis.url: keep one" -}}
-{{- end -}}
-{{- if and $v.autoscaling.enabled (not (or $v.autoscaling.cpu $v.autoscaling.openTurns)) -}}
-{{- fail "autoscaling.cpu or autoscaling.openTurns must be set: by what shall it scale?" -}}
-{{- end -}}
-{{- if and $v.autoscaling.enabled $v.autoscaling.cpu (not (dig "requests" "cpu" "" ($v.resources | default dict))) -}}
-{{- fail "autoscaling.cpu is a share of resources.requests.cpu: set that, or autoscaling.cpu=0" -}}
-{{- end -}}
-{{- if and $v.autoscaling.enabled (gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
-{{- fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" -}}
-{{- end -}}
-{{- if and (eq $v.integration "envoy") $v.envoy.failOpen (semverCompare "<1.40-0" $v.envoy.version) -}}
-{{- fail "envoy.failOpen needs an Envoy of 1.40 or later (envoy.image, envoy.version): in static mode body bytes have left Envoy when the service fails" -}}
-{{- end -}}
-{{- if and $v.envoyGateway.failOpen (ne $v.envoyGateway.mode "override") -}}
-{{- fail "envoyGateway.failOpen needs envoyGateway.mode=override: in static mode body bytes have left Envoy when the service fails" -}}
-{{- end -}}
-{{- if and $v.istio.failOpen (ne $v.istio.mode "override") -}}
-{{- fail "istio.failOpen needs istio.mode=override: in static mode body bytes have left Envoy when the service fails" -}}
-{{- end -}}
-{{- if and (eq $v.integration "envoy-gateway") (not (or $v.envoyGateway.routes $v.envoyGateway.existingRoutes)) -}}
-{{- fail "envoyGateway.routes or envoyGateway.existingRoutes must name the routes that get the tools" -}}
-{{- end -}}
-{{- if and (eq $v.integration "istio") (not $v.istio.routes) -}}
-{{- fail "istio.routes must name the routes that get the tools" -}}
-{{- end -}}
-{{- end -}}
-
 {{/* What the service listens on. */}}
 {{- define "mcp-via-llm.listen" -}}
 ext_proc: {{ printf "%s:9002" .Values.bindAddress | quote }}
