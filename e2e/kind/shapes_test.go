@@ -15,8 +15,10 @@ func TestShapes(t *testing.T) {
 	}
 	_, err := command("kubectl", "wait", "--for=condition=Established", "--timeout=1m", "crd", "--all")
 	must(t, "custom resource definitions", err)
-	for _, namespace := range []string{"istio-system", gatewayNamespace} {
-		if _, err := command("kubectl", "create", "namespace", namespace); err != nil && !strings.Contains(err.Error(), "already exists") {
+	for _, args := range [][]string{
+		{"create", "namespace", "istio-system"}, {"create", "namespace", gatewayNamespace}, {"create", "priorityclass", "important", "--value=1000"},
+	} {
+		if _, err := command("kubectl", args...); err != nil && !strings.Contains(err.Error(), "already exists") {
 			t.Fatal(err)
 		}
 	}
