@@ -18,8 +18,7 @@ import (
 // than the model, or one request of the account, takes: OpenAI, Azure, Anthropic, Bedrock,
 // Gemini, Mistral, DeepSeek, Kimi, DashScope, GLM, MiniMax, Doubao, ERNIE, Hunyuan, Groq,
 // Cerebras, Cohere, watsonx, Databricks, Snowflake, vLLM, SGLang, TGI, llama.cpp, Ollama,
-// LM Studio. Most do so with status 400, some with 413, 422, 429 or 500. Nothing of it
-// fits a rate limit that passes with time.
+// LM Studio. Most do so with status 400, some with 413, 422, 429 or 500.
 var tooLong = regexp.MustCompile(`(?i)` +
 	`context.?(length|window|limit)|(context|n_ctx)[^.{}]{0,20}size|exceed_context|string_above_max_length|string too long` +
 	`|(prompt|input|request|messages?|conversation)\b[^.{}]{0,40}\b(is|are|was) too (long|large)|(request|prompt|input|tokens)[ _]too[ _](large|long)` +
@@ -28,6 +27,13 @@ var tooLong = regexp.MustCompile(`(?i)` +
 	`|(prompt|input|messages?) exceeds? (the )?(model'?s? )?(max|limit)|model token limit|max(imum)?[ _](input )?tokens\b[^.{}]{0,20}\bexceeded|max_new_tokens` +
 	`|tokens?\b[^.{}]{0,60}exceeds? (the )?(maximum|model|limit|total|max|configured)|exceeds? (the )?(maximum|max|model)[^.{}]{0,40}tokens` +
 	`|maximum (context|number of (input )?tokens|prompt|input)|(inputs?|prompt)\b[^.{}]{0,30}\bmust\b[^{}]{0,40}tokens`)
+
+// passing is how providers say, with status 429 or 5xx, that a request may succeed as it
+// is when it is sent later. One that is "too large" for a minute's limit never will.
+var (
+	passing  = regexp.MustCompile(`(?i)per (second|min|hour|day)|\b[tr]pm\b|\bqueue|overload`)
+	oversize = regexp.MustCompile(`(?i)too (large|long)`)
+)
 
 // otherwise is how providers say that a request is refused for what it says or for who
 // sends it, whatever its length.
@@ -43,6 +49,8 @@ func overflows(status int, body []byte) bool {
 	case status == http.StatusRequestEntityTooLarge:
 		return true
 	case status < 400 || status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound:
+		return false
+	case (status == http.StatusTooManyRequests || status >= 500) && passing.Match(body) && !oversize.Match(body):
 		return false
 	}
 	return tooLong.Match(body)

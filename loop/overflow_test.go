@@ -56,6 +56,8 @@ func TestOverflows(t *testing.T) {
 		{400, `{"error":{"message":"Unsupported parameter: foo","code":"unsupported_parameter"}}`, false},
 		{429, `{"error":{"message":"Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 5000. Please try again in 8s."}}`, false},
 		{429, `{"error":{"message":"Requests to the ChatCompletions operation have exceeded token rate limit of your current OpenAI S0 pricing tier."}}`, false},
+		{429, `{"error":{"message":"max tokens exceeded per minute"}}`, false},
+		{503, `{"error":{"message":"too many tokens in queue"}}`, false},
 		{429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details."}}`, false},
 		{500, `{"error":{"message":"The server had an error while processing your request."}}`, false},
 		{503, `{"error":{"message":"The model is overloaded."}}`, false},
