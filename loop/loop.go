@@ -278,7 +278,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.session = h.openSession(client, r, req)
 	t.report()
 	if err := t.remember(r.Context()); err != nil {
-		defer h.OnStart(t.rec)()
+		t.over = h.OnStart(t.rec)
 		t.fail(r.Context(), err)
 		return
 	}
@@ -295,7 +295,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.passUntouched(w, r, client, body, reason)
 		return
 	}
-	defer h.OnStart(t.rec)()
+	t.over = h.OnStart(t.rec)
 	defer t.crashed()
 	t.run()
 }

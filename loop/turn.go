@@ -32,6 +32,7 @@ type turn struct {
 	segmentSpan string        // the latest, as at gives it
 	places      chan struct{} // taken by the calls that run; nil: no limit
 	rec         *Ledger
+	over        func()        // of OnStart
 	acted       bool          // an MCP call ran that may have changed something, and no journal knows
 	asked       bool          // the provider was sent a request
 	status      int           // of the provider's first answer, if that was not streamed
@@ -134,6 +135,8 @@ func (t *turn) run() {
 		if errors.Is(err, errCut) {
 			panic(http.ErrAbortHandler) // the client must see that it was cut
 		}
+	case errors.Is(err, errUnheard):
+		t.journal.broken(ctx)
 	default:
 		t.journal.refused(ctx, err)
 		t.journal.broken(ctx)
@@ -281,13 +284,16 @@ func (t *turn) close(stop, reason string) error {
 	}
 	t.w.Header().Set("Content-Type", "application/json")
 	t.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	t.end(stop, t.status, nil) // before the answer goes out: who has it may look for its turn
 	t.w.WriteHeader(t.status)
 	if _, err := t.w.Write(body); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnheard, err)
 	}
-	t.end(stop, t.status, nil)
 	return nil
 }
+
+// errUnheard says that the client left before it had the answer. It may ask again.
+var errUnheard = errors.New("the answer did not reach the client")
 
 var errCrashed = errors.New("the gateway failed")
 
@@ -318,4 +324,5 @@ func (t *turn) end(stop string, status int, err error) {
 	})
 	t.endTurn(err)
 	t.h.OnTurn(t.r.Context(), &t.rec.report)
+	t.over()
 }
