@@ -78,6 +78,7 @@ type conn struct {
 	way     way                        // how the server was reached last; used by run alone
 	missing sync.Map                   // by listedPage: pages at which a session was lost
 	rejects bool                       // the last session ended with errDisowned; used by run alone
+	forgot  bool                       // it ended with errSessionLost; used by run alone
 }
 
 var connCount atomic.Int64
@@ -188,6 +189,7 @@ func (c *conn) run() {
 		c.learn(s, err)
 		rejected := (*errDisowned)(nil)
 		c.rejects = errors.As(err, &rejected)
+		c.forgot = errors.Is(err, errSessionLost)
 		s.out.ended(s.age(), err)
 		c.host.group.Go(func() { s.close(c.cfg.ToolTimeoutMax) })
 		wait.lived(s.age())

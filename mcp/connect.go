@@ -70,12 +70,13 @@ func (c *conn) open(known *catalog) (*session, *catalog, error) {
 
 // firstTools makes the first catalog of a session, or ends the session. If the one before
 // ended because the list failed, and it fails in this one too, that is no matter of the
-// session: its tools stay.
+// session, which is too new to be forgotten: its tools stay, whatever the error says of
+// sessions.
 func (c *conn) firstTools(s *session, known *catalog) (*catalog, error) {
 	ctx, cancel := context.WithDeadlineCause(c.ctx, s.opened.Add(c.cfg.ConnectTimeout), errConnectTimeout)
 	defer cancel()
 	cat, err := c.listTools(ctx, s, known, false)
-	if rpc := (*jsonrpc.Error)(nil); c.rejects && known != nil && isRPC(err) && errors.As(err, &rpc) && !namesSession(rpc.Message) && !refusesRevision(rpc) {
+	if rpc := (*jsonrpc.Error)(nil); (c.rejects || c.forgot) && known != nil && isRPC(err) && errors.As(err, &rpc) && !refusesRevision(rpc) {
 		s.unlisted, s.toolsCut, s.toolsTTL = true, true, refreshInterval
 		c.keepTools(plainError(ctx, s.tr, err))
 		cat, err = known, nil

@@ -244,13 +244,21 @@ func TestSessionsOfResourcesThatServersRefuse(t *testing.T) {
 // A server whose list of tools broke, and not its sessions, gets one new session when
 // nothing shows that the old one works, and none when calls do. Its tools stay.
 func TestBrokenToolsList(t *testing.T) {
-	for name, called := range map[string]bool{"idle": false, "in use": true} {
+	for name, of := range map[string]struct {
+		called  bool
+		message string
+	}{
+		"idle":            {false, "KeyError"},
+		"in use":          {true, "KeyError"},
+		"about a session": {false, "Database session expired"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			called := of.called
 			s := newScript(t)
 			var broken atomic.Bool
 			var b *Binding
-			s.refusing(200, `{"code":-32603,"message":"KeyError"}`, func(_ int, m heard) bool {
+			s.refusing(200, fmt.Sprintf(`{"code":-32603,"message":%q}`, of.message), func(_ int, m heard) bool {
 				if !broken.Load() || m.key != "POST tools/list" {
 					return false
 				}
@@ -274,7 +282,7 @@ func TestBrokenToolsList(t *testing.T) {
 				eventually(t, "another look", func() bool { return len(s.all("POST tools/list")) > lists })
 			}
 			eventually(t, "the session", func() bool { return len(s.all("POST initialize")) == want && h.Ready() })
-			if st := h.Status()[0]; st.State != "connected" || st.Tools != 2 || !strings.Contains(st.LastError, "KeyError") {
+			if st := h.Status()[0]; st.State != "connected" || st.Tools != 2 || !strings.Contains(st.LastError, of.message) {
 				t.Errorf("%+v", st)
 			}
 			if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__run", ""); res.Text != "done" {

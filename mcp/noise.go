@@ -27,14 +27,15 @@ var (
 func plain(line []byte) []byte { return bytes.TrimSpace(line[len(unseen.Find(line)):]) }
 
 // buried finds the messages in a line that is no JSON as a whole: several, or with other
-// text around. broken is where one begins that does not decode, nil if none does: what is
-// inside it is data, and not looked at.
-func buried(line []byte) (msgs []jsonrpc.Message, broken []byte) {
+// text around. The first sure of them have no other text in front. broken is where one
+// begins that does not decode, nil if none does: what is inside it is data, and not
+// looked at.
+func buried(line []byte) (msgs []jsonrpc.Message, sure int, broken []byte) {
 	clean := true // nothing but messages came so far
 	for range maxStarts {
 		start := bytes.IndexByte(line, '{')
 		if start < 0 {
-			return msgs, nil
+			return msgs, sure, nil
 		}
 		clean = clean && len(plain(line[:start])) == 0
 		line = line[start:]
@@ -45,7 +46,7 @@ func buried(line []byte) (msgs []jsonrpc.Message, broken []byte) {
 				if clean {
 					broken = line
 				}
-				return msgs, broken
+				return msgs, sure, broken
 			}
 			clean, line = false, line[1:]
 			continue
@@ -56,8 +57,11 @@ func buried(line []byte) (msgs []jsonrpc.Message, broken []byte) {
 		if clean = clean && msg != nil; msg != nil && (clean || serverSays(part)) {
 			msgs = append(msgs, msg)
 		}
+		if clean {
+			sure = len(msgs)
+		}
 	}
-	return msgs, nil
+	return msgs, sure, nil
 }
 
 // serverSays reports whether a message amid other text may be the server's own: such text

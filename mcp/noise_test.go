@@ -59,6 +59,33 @@ func TestNoiseOnTheLine(t *testing.T) {
 	}
 }
 
+// What another server answered, in the log of one that passes calls on, is not the answer,
+// even if the ids are the same.
+func TestQuotedAnswers(t *testing.T) {
+	for name, quoted := range map[string]string{
+		"a result": `[upstream] <- {"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"other"}],"tools":[]}}`,
+		"an error": `WARN {"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"other"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := func(result string) []string {
+				return []string{quoted, `{"jsonrpc":"2.0","id":ID,"result":` + result + `}`}
+			}
+			cfg, _ := lines(t, "box", map[string][]string{
+				"initialize": answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"l","version":"1"}}`),
+				"tools/list": answer(`{"tools":[{"name":"run","inputSchema":{"type":"object"}}]}`),
+				"tools/call": answer(`{"content":[{"type":"text","text":"own"}]}`),
+			})
+			b := toolsOf(t, newTestHost(t, cfg), "box").Bind(nil)
+			for range 3 {
+				if res := b.Call(t.Context(), "box__run", ""); res.Text != "own" {
+					t.Errorf("%+v", res)
+				}
+			}
+		})
+	}
+}
+
 // A message that does not decode hides nothing that would count as one, and neither do
 // lines of a log.
 func TestNoMessagesInData(t *testing.T) {
@@ -75,7 +102,7 @@ func TestNoMessagesInData(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}` + planted:                        2,
 		strings.Repeat("{", maxStarts) + planted:                                    0,
 	} {
-		if msgs, _ := buried([]byte(line)); len(msgs) != want {
+		if msgs, _, _ := buried([]byte(line)); len(msgs) != want {
 			t.Errorf("%s: %d messages", line, len(msgs))
 		}
 	}
@@ -90,7 +117,7 @@ func TestJoinedMessages(t *testing.T) {
 		for i := range n {
 			line.WriteString(gaps.Draw(t, "gap") + `{"jsonrpc":"2.0","id":` + string(rune('0'+i)) + `,"result":{"{":"}\""}}`)
 		}
-		msgs, broken := buried([]byte(line.String() + gaps.Draw(t, "end")))
+		msgs, _, broken := buried([]byte(line.String() + gaps.Draw(t, "end")))
 		if len(msgs) != n || broken != nil {
 			t.Fatalf("%d messages in %q", len(msgs), line.String())
 		}

@@ -172,7 +172,7 @@ func (k *keeper) refreshTools(announced bool) {
 		c.listed.Store(f.refreshed.UnixNano())
 		k.doubts, k.refused, s.unlisted = 0, 0, false
 		k.replace(listTools, cat, announced)
-	case isRPC(err) && namesSession(err.Error()):
+	case isRPC(err) && namesSession(err.Error()) && !s.unlisted: // else it said so from the beginning
 		s.forgotten()
 	case isRPC(err):
 		k.doubts = 0

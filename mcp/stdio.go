@@ -90,6 +90,7 @@ type stdioConn struct {
 	answer sync.Once
 	known  chan struct{} // closed when the server answers anything
 	silent atomic.Bool
+	held   heldAnswers
 
 	closing sync.Once
 	closed  chan struct{}
@@ -156,6 +157,9 @@ func (c *stdioConn) giveUp(id jsonrpc.ID) {
 }
 
 func (c *stdioConn) deliver(msg jsonrpc.Message) bool {
+	if _, ok := msg.(*jsonrpc.Response); ok {
+		c.answer.Do(func() { close(c.known) })
+	}
 	select {
 	case c.incoming <- msg:
 		return true
@@ -170,10 +174,11 @@ func (c *stdioConn) deliver(msg jsonrpc.Message) bool {
 func (c *stdioConn) readAll() {
 	defer c.child.stdout.Close()
 	defer close(c.eof)
+	defer c.held.end()
 	lines := bufio.NewReaderSize(c.child.stdout, 64<<10)
 	for {
 		line, over, err := readLine(lines, maxMessage)
-		msgs := c.messages(line)
+		msgs, sure := c.messages(line)
 		if over != nil {
 			id, ok := over.answers()
 			if !ok || errors.Is(err, errMessageTooLarge) {
@@ -182,11 +187,16 @@ func (c *stdioConn) readAll() {
 				return
 			}
 			c.log.Warn("dropped an answer of the server that is over the size limit", "limit", maxMessage)
-			msgs = []jsonrpc.Message{&jsonrpc.Response{ID: id, Error: errMessageTooLarge}}
+			msgs, sure = []jsonrpc.Message{&jsonrpc.Response{ID: id, Error: errMessageTooLarge}}, 1
 		}
-		for _, msg := range msgs {
-			if _, ok := msg.(*jsonrpc.Response); ok {
-				c.answer.Do(func() { close(c.known) })
+		for i, msg := range msgs {
+			answer, ok := msg.(*jsonrpc.Response)
+			if ok && i >= sure {
+				c.held.hold(answer, c.deliver)
+				continue
+			}
+			if ok {
+				c.held.clean(answer.ID)
 			}
 			if !c.deliver(msg) {
 				return
@@ -203,30 +213,32 @@ func (c *stdioConn) readAll() {
 
 // messages decodes a line. Servers print other things on stdout too (a banner,
 // a log line, even one in JSON), sometimes on the line of a message; these are dropped.
-func (c *stdioConn) messages(line []byte) []jsonrpc.Message {
+// The first sure of the messages have no other text in front.
+func (c *stdioConn) messages(line []byte) (msgs []jsonrpc.Message, sure int) {
 	line = flat(plain(line))
 	if len(line) == 0 {
-		return nil
+		return nil, 0
 	}
-	var msgs []jsonrpc.Message
 	if (line[0] == '{' || line[0] == '[') && validJSON(line) {
 		for _, part := range messages(line) {
 			if msg := message(part); msg != nil {
 				msgs = append(msgs, msg)
 			}
 		}
+		sure = len(msgs)
 	} else if bytes.Contains(line, []byte(`"jsonrpc"`)) {
 		var broken []byte
-		msgs, broken = buried(line)
+		msgs, sure, broken = buried(line)
 		if id, ok := endsOf(broken).answers(); ok { // python writes NaN, for one
 			c.log.Warn("an answer of the server is broken JSON")
 			msgs = append(msgs, &jsonrpc.Response{ID: id, Error: errBrokenJSON})
+			sure = len(msgs) // broken is nil behind other text
 		}
 	}
 	if msgs == nil {
 		c.log.Debug("dropped a line of stdout that is no MCP message", "bytes", len(line))
 	}
-	return msgs
+	return msgs, sure
 }
 
 // message decodes a message, nil if it is none. A server's log may be JSON too: without
