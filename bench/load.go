@@ -111,13 +111,6 @@ type measured struct {
 	elapsed time.Duration
 }
 
-func (m *measured) add(o *measured) {
-	m.totals = append(m.totals, o.totals...)
-	m.firsts = append(m.firsts, o.firsts...)
-	m.chunks = append(m.chunks, o.chunks...)
-	m.elapsed += o.elapsed
-}
-
 func (m *measured) throughput() float64 { return float64(len(m.totals)) / m.elapsed.Seconds() }
 
 // load runs an operation on so many connections for so long. The first failure ends it.

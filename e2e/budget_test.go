@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/llm"
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/mcpserver"
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
 )
 
 // crowd starts a server with many tools, a resource and two prompts, and returns its URL.
@@ -82,7 +83,7 @@ func TestBudget(t *testing.T) {
 		if ext.Get("tools_omitted_total").Int() != 1980+2-123 || ext.Get("tools_omitted.0").String() != "two__t2_0123" {
 			t.Errorf("%s", ext.Raw)
 		}
-		if metrics := get(t, r.Admin+"/metrics"); !strings.Contains(metrics, fmt.Sprintf(`mcp_via_llm_tools_omitted{client="default"} %d`, 1980+2-123)) {
+		if metrics := rig.Get(t, r.Admin+"/metrics"); !strings.Contains(metrics, fmt.Sprintf(`mcp_via_llm_tools_omitted{client="default"} %d`, 1980+2-123)) {
 			t.Error("no metric counts what is left out")
 		}
 		left := 0

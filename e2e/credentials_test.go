@@ -237,7 +237,7 @@ func noSecretsAnywhere(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	shown := r.Service.Log()
 	for _, path := range []string{"/debug/servers", "/debug/turns", "/metrics"} {
-		shown += get(t, r.Admin+path)
+		shown += rig.Get(t, r.Admin+path)
 	}
 	for _, secret := range []string{"s3cret", "tok-static", "m2m-", "for-ann", "token-of-ann", "pat-ann", "sk-client", "k-demo-1", "in-query"} {
 		if at := strings.Index(shown, secret); at >= 0 {

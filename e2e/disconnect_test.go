@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ clients:
 		}
 		for deadline := time.Now().Add(5 * time.Second); goroutines(t, r) > limit; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines, want %d or fewer:\n%s", goroutines(t, r), limit, get(t, r.Admin+"/debug/pprof/goroutine?debug=1"))
+				t.Fatalf("%d goroutines, want %d or fewer:\n%s", goroutines(t, r), limit, rig.Get(t, r.Admin+"/debug/pprof/goroutine?debug=1"))
 			}
 		}
 	})
@@ -217,29 +216,8 @@ func settled(t *testing.T, r *rig.Rig) int {
 func goroutines(t *testing.T, r *rig.Rig) int {
 	t.Helper()
 	var total int
-	if _, err := fmt.Sscanf(get(t, r.Admin+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %d", &total); err != nil {
+	if _, err := fmt.Sscanf(rig.Get(t, r.Admin+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %d", &total); err != nil {
 		t.Fatal(err)
 	}
 	return total
-}
-
-func get(t *testing.T, url string) string {
-	t.Helper()
-	// Not the test's own context: it has ended when the test cleans up.
-	ctx, cancel := context.WithTimeout(context.Background(), turnLimit)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := plainClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("GET %s: status %d, %v", url, response.StatusCode, err)
-	}
-	return string(data)
 }

@@ -85,7 +85,7 @@ func checkWire(t *testing.T, r *rig.Rig) {
 			t.Errorf("the LLM got a body that is not one JSON value: %v", request.Chat.Err)
 		}
 	}
-	for line := range strings.Lines(get(t, r.EnvoyAdmin+"/stats?filter=ext_proc")) {
+	for line := range strings.Lines(rig.Get(t, r.EnvoyAdmin+"/stats?filter=ext_proc")) {
 		name, count, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		refusal := strings.HasSuffix(name, "rejected_header_mutations") || strings.HasSuffix(name, "spurious_msgs_received")
 		if refusal && count != "0" {

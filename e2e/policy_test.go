@@ -144,7 +144,7 @@ func TestPolicies(t *testing.T) {
 			"files__read_text_file ok", "files__read_text_file ok", "files__read_text_file rate_limited"}; !slices.Equal(outcomes, want) {
 			t.Errorf("audited %q", outcomes)
 		}
-		if metrics := get(t, r.Admin+"/metrics"); !counted(metrics, `outcome="denied"`) || !counted(metrics, `outcome="rate_limited"`) {
+		if metrics := rig.Get(t, r.Admin+"/metrics"); !counted(metrics, `outcome="denied"`) || !counted(metrics, `outcome="rate_limited"`) {
 			t.Error("no metric counts what was not called")
 		}
 		text, err := os.ReadFile(audit)

@@ -107,7 +107,7 @@ type serverCount struct {
 
 func serverCounts(t *testing.T, r *rig.Rig) (all []serverCount) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(get(t, r.Admin+"/debug/servers")), &all); err != nil {
+	if err := json.Unmarshal([]byte(rig.Get(t, r.Admin+"/debug/servers")), &all); err != nil {
 		t.Fatal(err)
 	}
 	return all

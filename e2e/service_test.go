@@ -181,7 +181,7 @@ func TestReload(t *testing.T) {
 		if got := names(); !slices.Equal(got, []string{"calc__add_numbers"}) {
 			t.Errorf("after an invalid file: functions %q", got)
 		}
-		if metrics := get(t, r.Admin+"/metrics"); !counted(metrics, "reload") {
+		if metrics := rig.Get(t, r.Admin+"/metrics"); !counted(metrics, "reload") {
 			t.Error("no metric counts the refused reload")
 		}
 		if err := r.WriteConfig(strings.Replace(addConfig(""), "calc:", "sums:", 1)); err != nil {

@@ -30,7 +30,6 @@ type seen struct {
 	calls        []gjson.Result
 	usage        string
 	body         string
-	startsWith   string
 	commentsSeen int
 }
 

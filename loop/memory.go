@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -61,9 +60,6 @@ const (
 	pollEvery = 500 * time.Millisecond // how often a resume looks, besides being told
 	storeTime = 250 * time.Millisecond // what a store that is away may cost
 )
-
-// ErrReplicaClosing is why calls in the background are cancelled at the end.
-var errClosing = errors.New("the gateway is shutting down")
 
 // NewMemory makes the memory over a store. event is told what happens; it may be nil.
 func NewMemory(store sessions.Store, log *slog.Logger, event func(string)) *Memory {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/llm"
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
 )
 
 // TestEnvoyKnowsWhoLeft asserts what the runbook says of cancelled turns: a provider that breaks off its answer to the first
@@ -66,20 +67,12 @@ func TestEnvoyKnowsWhoLeft(t *testing.T) {
 // envoySum adds up the series of Envoy's whose names match.
 func (w *world) envoySum(t *testing.T, names string) (sum int) {
 	t.Helper()
-	response, err := w.http.Get(w.EnvoyAdmin + "/stats/prometheus")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, found := range regexp.MustCompile(`(?m)^`+names+`\{[^}]*\} (\d+)$`).FindAllSubmatch(text, -1) {
-		if strings.Contains(string(found[0]), "ext_proc") { // the way to the service
+	text := rig.Get(t, w.EnvoyAdmin+"/stats/prometheus")
+	for _, found := range regexp.MustCompile(`(?m)^`+names+`\{[^}]*\} (\d+)$`).FindAllStringSubmatch(text, -1) {
+		if strings.Contains(found[0], "ext_proc") { // the way to the service
 			continue
 		}
-		n, err := strconv.Atoi(string(found[len(found)-1]))
+		n, err := strconv.Atoi(found[len(found)-1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,14 +136,5 @@ func (w *world) ask(t *testing.T, body string) int {
 // page gives what the admin listener answers.
 func (w *world) page(t *testing.T, path string) string {
 	t.Helper()
-	response, err := w.http.Get(w.Admin + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return rig.Get(t, w.Admin+path)
 }

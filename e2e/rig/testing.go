@@ -2,6 +2,8 @@ package rig
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -29,4 +31,26 @@ func ForTest(t testing.TB, o Options) *Rig {
 		}
 	})
 	return r
+}
+
+// Get gives what is at a URL, as it is on the wire; anything but a 200 fails the test. It works in clean-ups, too.
+func Get(t testing.TB, url string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept-Encoding", "identity")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: status %d, %v", url, response.StatusCode, err)
+	}
+	return string(data)
 }

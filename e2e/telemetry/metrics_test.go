@@ -3,7 +3,6 @@ package telemetry_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -115,17 +114,8 @@ func TestMetrics(t *testing.T) {
 
 func checkWithPromtool(t *testing.T, u string) {
 	t.Helper()
-	response, err := http.Get(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	check := exec.CommandContext(t.Context(), tools.Part("promtool"), "check", "metrics")
-	check.Stdin = strings.NewReader(string(text))
+	check.Stdin = strings.NewReader(rig.Get(t, u))
 	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/llm"
+	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
 )
 
 // TestPropagators asserts that the provider and the MCP server are told of the trace as OTEL_PROPAGATORS says, in the
@@ -78,16 +79,7 @@ func TestRefusals(t *testing.T) {
 		}
 		return ""
 	})
-	response, err := http.Get(w.Admin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(rig.Get(t, w.Admin+"/metrics")) {
 		if strings.HasPrefix(line, "gen_ai_client_operation_duration_seconds_count{") && (!strings.Contains(line, `error_type="429"`) || !strings.HasSuffix(line, " 40\n")) {
 			t.Error(line)
 		}
