@@ -45,7 +45,6 @@ func TestFallbackToSSE(t *testing.T) {
 			// What worked is tried first when the session is lost.
 			tried := f.count(methodDiscover)
 			box.endSessions()
-			f.CloseClientConnections()
 			eventually(t, "a new session", func() bool { return b.Call(t.Context(), "box__add_numbers", `{"a":1,"b":2}`).Text == "3" })
 			if n := f.count(methodDiscover); n != tried {
 				t.Errorf("asked %d times more whether it is a newer server", n-tried)
