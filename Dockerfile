@@ -3,14 +3,12 @@
 #   docker build --build-arg VERSION="$(git describe --tags --always)" -t mcp-via-llm:local .
 #   docker build --target stdio -t mcp-via-llm:local-stdio .     with Node.js and Python, for stdio servers inside the pod
 #
-# Base images are named by tag here. Where builds must be repeatable, name them by digest, which
-# `docker buildx imagetools inspect golang:1.26.8-bookworm` prints:
-#
-#   docker build --build-arg GO_IMAGE=golang:1.26.8-bookworm@sha256:… --build-arg NODE_IMAGE=node:24-bookworm-slim@sha256:… .
+# Base images are named by tag and by the digest of the tag's index, which holds every platform. For a newer one, change
+# both: `docker buildx imagetools inspect golang:1.26.8-bookworm` prints the digest.
 #
 # `make image` makes the first one without Docker, registry and base image, `make image-stdio` the second one.
-ARG GO_IMAGE=golang:1.26.8-bookworm
-ARG NODE_IMAGE=node:24-bookworm-slim
+ARG GO_IMAGE=golang:1.26.8-bookworm@sha256:dc9ad6c05acc7a88e5b71bde60a5fe3bd4b9f0db209011711b464107438a8107
+ARG NODE_IMAGE=node:24.18.0-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
 
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
