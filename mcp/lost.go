@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -35,26 +36,27 @@ func (e *errDisowned) Unwrap() error { return e.rpc }
 // ofArguments is how servers name what is wrong in the arguments of a call.
 var ofArguments = regexp.MustCompile(`(?i)\bargument|\bpropert|\bfield|\bschema|\bvalidation`)
 
+// ofLostSessions are the codes of errors in a session that the server does not know.
+var ofLostSessions = []int64{
+	jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, sdk.CodeHeaderMismatch, sdk.CodeUnsupportedProtocolVersion,
+	-32002, // that of "Server not initialized" in the Language Server Protocol, which many took over
+}
+
 // accuses reports whether the error of a call may be that of a server which does not
 // know the session, and is worth a look.
 func (s *session) accuses(got answer) bool {
 	if got.rpc == nil {
 		return false
 	}
-	if namesSession(got.rpc.Message) {
-		return true
-	}
-	switch got.rpc.Code {
-	case jsonrpc.CodeInvalidParams:
+	switch code := got.rpc.Code; {
+	case namesSession(got.rpc.Message):
+	case code == jsonrpc.CodeInvalidParams:
 		if ofArguments.MatchString(got.rpc.Message) {
 			return false
 		}
-	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, sdk.CodeHeaderMismatch, sdk.CodeUnsupportedProtocolVersion,
-		-32002: // that of "Server not initialized" in the Language Server Protocol, which many took over
-	default:
-		if got.status < 400 {
-			return false
-		}
+	case slices.Contains(ofLostSessions, code):
+	case got.status < 400:
+		return false
 	}
 	now := time.Now()
 	if before := s.accused.Swap(now.UnixNano()); before > 0 && now.Sub(time.Unix(0, before)) < accusePause {
