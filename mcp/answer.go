@@ -164,8 +164,9 @@ func sameID(msg gjson.Result, id string) bool {
 
 // inspectError reads an error answer. A session that the server does not know
 // must end, whatever the body says: the SDK takes a JSON-RPC error in it for an
-// answer to the request and would use the dead session for ever. Another refusal
-// concerns one request and must not end the session for all.
+// answer to the request and would use the dead session for ever. Only of a call may
+// that be right. Another refusal concerns one request and must not end the session for
+// all.
 func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
@@ -197,6 +198,8 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 		ex.cp.refused(last, lost)
 	}
 	switch {
+	case lost && rpc != nil && ex.cp != nil && ex.cp.run != nil && !w.sse: // or the tool's own, see conn.call
+		body = ex.cp.take(gjson.ParseBytes(body))
 	case lost:
 		w.to.forgotten()
 		body = nil

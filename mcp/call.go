@@ -90,8 +90,9 @@ func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta 
 // call runs a request and returns the raw JSON of its result.
 //
 // A request goes out twice at most, and only if the first cannot have taken effect
-// (404 to a request with a session id: the server did not know the session; or
-// it never left) or if the server says that repeating it does no harm.
+// (404 to a request with a session id: the server did not know the session, unless
+// that is the tool's own error; or it never left) or if the server says that repeating
+// it does no harm.
 func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 	c.touch()
 	c.running.Add(1)
@@ -100,6 +101,7 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 	run := c.begin(ctx, what)
 	defer run.end()
 	var last *session
+	var afresh bool // a session was made for it
 	var given answers
 	for {
 		s, err := c.awaitSession(run.ctx, last)
@@ -115,7 +117,7 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 			if given, err = s.giveInput(run, got.result); err != nil {
 				return nil, c.describe(run, answer{}, err)
 			}
-			last = nil
+			last, afresh = nil, false
 			continue
 		}
 		if bad := (*errArguments)(nil); errors.As(err, &bad) {
@@ -124,10 +126,13 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 		if run.timedOut() {
 			c.doubt(s) // slow, or stuck for good
 		}
-		if s.accuses(got) {
+		if c.own.has(what.name, got, afresh) {
+			got.lost = false
+		}
+		if !got.lost && s.accuses(got) {
 			c.doubt(s)
 		}
-		broken := got.rpc == nil && run.ctx.Err() == nil
+		broken := (got.rpc == nil || got.lost) && run.ctx.Err() == nil
 		if broken {
 			switch {
 			case got.lost:
@@ -141,7 +146,7 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 		if !broken || last != nil || !harmless {
 			return nil, c.describe(run, got, err)
 		}
-		last = s
+		last, afresh = s, got.lost
 	}
 }
 

@@ -76,6 +76,7 @@ type conn struct {
 	running atomic.Int32               // calls
 	said    sync.Map                   // the last complaint about anything
 	way     way                        // how the server was reached last; used by run alone
+	own     ownErrors                  // of its tools
 	missing sync.Map                   // by listedPage: pages at which a session was lost
 	rejects bool                       // the last session ended with errDisowned; used by run alone
 	forgot  bool                       // it ended with errSessionLost; used by run alone
@@ -177,6 +178,9 @@ func (c *conn) run() {
 			continue
 		}
 		whole := make(chan struct{})
+		if cat != last {
+			c.own.forget()
+		}
 		if last != nil {
 			close(whole) // what it offered last is in the catalog
 		}

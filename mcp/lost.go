@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -35,6 +36,48 @@ func (e *errDisowned) Unwrap() error { return e.rpc }
 
 // ofArguments is how servers name what is wrong in the arguments of a call.
 var ofArguments = regexp.MustCompile(`(?i)\bargument|\bpropert|\bfield|\bschema|\bvalidation`)
+
+// maxOwn bounds how many answers a connection keeps in mind, see ownErrors.
+const maxOwn = 1000
+
+// ownErrors keeps in mind which errors of calls are the tool's own, although they come
+// as if the server did not know the session.
+type ownErrors struct {
+	mu    sync.Mutex
+	known map[ownError]bool
+}
+
+type ownError struct {
+	name   string // of the tool
+	status int
+	code   int64
+	named  bool // it names a session
+}
+
+// has reports whether an answer by which the session seems lost is such an error: one
+// that came in a session that was made for the call is.
+func (o *ownErrors) has(name string, got answer, afresh bool) bool {
+	if !got.lost || got.rpc == nil {
+		return false
+	}
+	e := ownError{name, got.status, got.rpc.Code, namesSession(got.rpc.Message)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if afresh {
+		if o.known == nil || len(o.known) >= maxOwn {
+			o.known = map[ownError]bool{}
+		}
+		o.known[e] = true
+	}
+	return o.known[e]
+}
+
+// forget is for a server that has changed, or does lose sessions.
+func (o *ownErrors) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.known = nil
+}
 
 // ofLostSessions are the codes of errors in a session that the server does not know.
 var ofLostSessions = []int64{

@@ -165,6 +165,9 @@ func (k *keeper) refreshTools(announced bool) {
 	defer cancel()
 	cat, err := c.listTools(ctx, s, k.catalog, announced)
 	f.refreshed = time.Now()
+	if errors.Is(err, errSessionLost) {
+		c.own.forget()
+	}
 	switch {
 	case err == nil && announced && s.meta != nil && cat != k.catalog && bindsHeaders(cat.lists[listTools]):
 		s.kill(errParams)
@@ -246,6 +249,7 @@ func (k *keeper) replace(l list, cat *catalog, announced bool) {
 	}
 	k.conn.log.Info("mcp "+l.String()+" changed", l.String(), len(cat.lists[l]))
 	k.catalog = cat
+	k.conn.own.forget()
 	k.conn.publish(state{phase: phaseConnected, session: k.session, catalog: cat, whole: k.whole})
 }
 
