@@ -51,13 +51,15 @@ type listed struct {
 	items     []*tool
 	ttl       time.Duration
 	err       error
+	suspect   bool // it may be that of a server that is away
 }
 
 // listOther reads resources, templates or prompts. afresh says that the texts of
 // prompts may have changed too.
 func (c *conn) listOther(ctx context.Context, s *session, l list, known []*tool, afresh bool) listed {
 	out := listed{list: l, announced: afresh}
-	got, err := c.listOne(ctx, s, l, known)
+	got, suspect, err := c.listOne(ctx, s, l, known)
+	out.suspect = suspect
 	if out.items, out.ttl, out.err = got.items, got.ttl, got.cut; err != nil {
 		out.items, out.err = known, err
 	}
@@ -69,24 +71,22 @@ func (c *conn) listOther(ctx context.Context, s *session, l list, known []*tool,
 	return out
 }
 
-func (c *conn) listOne(ctx context.Context, s *session, l list, known []*tool) (walked, error) {
+func (c *conn) listOne(ctx context.Context, s *session, l list, known []*tool) (got walked, suspect bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errConnectTimeout)
 	defer cancel()
-	got, err := s.walk(ctx, l, c, known, true)
+	got, err = s.walk(ctx, l, c, known, true)
 	var rpc *jsonrpc.Error
 	if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound {
-		return walked{}, nil // many servers have resources and no templates
+		return walked{}, false, nil // many servers have resources and no templates
 	}
 	if err != nil {
-		if !isRPC(err) && !errors.Is(context.Cause(ctx), context.Canceled) {
-			c.doubt(s)
-		}
-		return walked{}, fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, err))
+		suspect = !isRPC(err) && !errors.Is(context.Cause(ctx), context.Canceled)
+		return walked{}, suspect, fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, err))
 	}
 	if got.cut != nil {
 		got.cut = fmt.Errorf("%s: %w", listings[l].method, plainError(ctx, s.tr, got.cut))
 	}
-	return got, nil
+	return got, false, nil
 }
 
 // instruct gives the prompts without arguments their texts. One whose text is known

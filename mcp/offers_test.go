@@ -204,6 +204,47 @@ func TestInstructionsPerCredential(t *testing.T) {
 	}
 }
 
+// A list that cannot be read has the server looked at once, and again when it could be
+// read meanwhile.
+func TestListsThatFailHaveTheServerLookedAt(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	s.answer("POST initialize", func(w http.ResponseWriter, _ *http.Request, m heard) {
+		result(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"o","version":"1"}}`)
+	})
+	h := newTestHost(t, config("box", stateful, s.front))
+	c := newConn(h, h.servers["box"], caller{}) // that nobody supervises
+	session, catalog, err := c.open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.close(0)
+	k := &keeper{conn: c, session: session, catalog: catalog}
+	for i, row := range []struct {
+		status int
+		looked bool
+	}{{500, true}, {500, false}, {200, false}, {503, true}, {503, false}} {
+		s.answer("POST resources/list", func(w http.ResponseWriter, _ *http.Request, m heard) {
+			if row.status != http.StatusOK {
+				w.WriteHeader(row.status)
+				return
+			}
+			result(w, m, `{"resources":[]}`)
+		})
+		k.take(c.listOther(t.Context(), session, listResources, nil, false))
+		select {
+		case <-c.suspect:
+			if !row.looked {
+				t.Errorf("%d: looked at", i)
+			}
+		default:
+			if row.looked {
+				t.Errorf("%d: not looked at", i)
+			}
+		}
+	}
+}
+
 // A read that broke with its session goes out again on the next.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()

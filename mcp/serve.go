@@ -103,6 +103,7 @@ type freshness struct {
 	complaint string        // what is in the log about it
 	failed    int           // refreshes in a row that brought not everything
 	past      bool          // one of these was announced
+	suspect   bool          // the last one failed as if the server were away
 }
 
 func (k *keeper) begin() {
@@ -213,6 +214,10 @@ func (k *keeper) take(l listed) {
 	}
 	f.running, f.known, f.refreshed = false, true, time.Now()
 	k.replace(l.list, k.catalog.with(l.list, l.items), l.announced)
+	if l.suspect && !f.suspect { // not for each of a row: the list alone may be broken
+		k.conn.doubt(k.session)
+	}
+	f.suspect = l.suspect
 	complaint := ""
 	if l.err != nil {
 		complaint = l.err.Error()
