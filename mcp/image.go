@@ -113,30 +113,85 @@ func withoutData(text string) string {
 			b.WriteString(text)
 			return b.String()
 		}
-		data := base64Of(text[at[1]:])
+		data := base64Of(text[at[1]:], text[at[0]:at[1]])
 		end := at[1] + len(data)
 		if end-at[0] < minData {
 			b.WriteString(text[:end])
 		} else {
 			b.WriteString(text[:at[0]])
-			fmt.Fprintf(&b, "[data %s, %d bytes]", mimeOf(text[at[0]:at[1]]), len(strings.TrimRight(strings.ReplaceAll(data, `\`, ""), "="))*3/4)
+			fmt.Fprintf(&b, "[data %s, %d bytes]", mimeOf(text[at[0]:at[1]]), sizeOf(data))
 		}
 		text = text[end:]
 	}
 }
 
-// base64Of is the base64 that a text begins with.
-func base64Of(text string) string {
+// minLine is the least length of the lines that base64 is broken into: 64 (RFC 1421) and
+// 76 (RFC 2045) are usual.
+const minLine = 60
+
+// base64Of is the base64 that a text begins with, behind the head of a data: URL: on one
+// line, or on lines of one length. The head may count as a part of the first of these, and
+// the last may be shorter, if nothing speaks for it being a word of the text that follows.
+func base64Of(text, head string) string {
+	end, first := base64Line(text)
+	all := len(head) - strings.Count(head, `\`) + first
+	for width := 0; !strings.HasSuffix(text[:end], "="); {
+		begin := end + lineBreak(text[end:])
+		n, symbols := base64Line(text[begin:])
+		switch {
+		case begin == end, symbols == 0:
+			return text[:end]
+		case width == 0 && symbols >= minLine && (first == 0 || symbols == first || symbols == all):
+			width = symbols
+		case symbols == width:
+		case symbols < width && symbols%4 == 0 && (text[begin+n-1] == '=' || endsData(text[begin+n:])):
+			return text[:begin+n]
+		default:
+			return text[:end]
+		}
+		end = begin + n
+	}
+	return text[:end]
+}
+
+// base64Line is how many bytes and symbols of base64 a text begins with.
+func base64Line(text string) (bytes, symbols int) {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', '0' <= c && c <= '9', strings.IndexByte("+/-_=", c) >= 0:
+			symbols++
 		case c == '\\' && strings.HasPrefix(text[i+1:], "/"): // in JSON
 		default:
-			return text[:i]
+			return i, symbols
 		}
 	}
-	return text
+	return len(text), symbols
 }
+
+// lineBreaks also are those of a string in JSON.
+var lineBreaks = []string{"\n", "\r\n", `\n`, `\r\n`}
+
+// lineBreak is the length of the line break that a text begins with; 0 for none.
+func lineBreak(text string) int {
+	for _, b := range lineBreaks {
+		if strings.HasPrefix(text, b) {
+			return len(b)
+		}
+	}
+	return 0
+}
+
+// endsData reports whether data may end where a text begins, and no word.
+func endsData(text string) bool {
+	return text == "" || strings.IndexByte("\r\n\\\"'`)]}<>", text[0]) >= 0
+}
+
+// sizeOf is about how many bytes base64 in a text stands for.
+func sizeOf(data string) int {
+	return len(strings.TrimRight(unbroken.Replace(data), "=")) * 3 / 4
+}
+
+var unbroken = strings.NewReplacer("\r", "", "\n", "", `\r`, "", `\n`, "", `\`, "")
 
 // mimeOf is the type that the beginning of a data: URL names.
 func mimeOf(head string) string {

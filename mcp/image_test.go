@@ -82,6 +82,42 @@ func TestDataURLsInCapitals(t *testing.T) {
 	}
 }
 
+// Base64 in lines is taken out as a whole, and what follows it stays.
+func TestDataURLsInLines(t *testing.T) {
+	data := func(size int) string { return base64.StdEncoding.EncodeToString(make([]byte, size)) }
+	wrap := func(text string, width int, brk string) string {
+		var lines []string
+		for ; len(text) > width; text = text[width:] {
+			lines = append(lines, text[:width])
+		}
+		return strings.Join(append(lines, text), brk)
+	}
+	const head = "data:application/pdf;base64,"
+	hash := strings.Repeat("0123456789abcdef", 4)
+	for in, want := range map[string]string{
+		"see " + head + wrap(data(3000), 76, "\r\n") + "\r\nthere":                       "see [data application/pdf, 3000 bytes]\r\nthere",
+		"see " + head + wrap(data(3001), 64, "\n") + " there":                            "see [data application/pdf, 3001 bytes] there",
+		head + "\n" + wrap(data(3002), 76, "\n") + "\n":                                  "[data application/pdf, 3002 bytes]\n",
+		wrap(head+data(3000), 76, "\n") + "\nHere it is.":                                "[data application/pdf, 3000 bytes]\nHere it is.",
+		head + wrap(data(57*60), 76, "\n") + "\nThat was it":                             "[data application/pdf, 3420 bytes]\nThat was it",
+		`{"a":"` + head + wrap(data(3000), 76, `\r\n`) + `\r\n","b":1}`:                  `{"a":"[data application/pdf, 3000 bytes]\r\n","b":1}`,
+		`{"a":"` + strings.ReplaceAll(wrap(head+data(3000), 76, `\n`), "/", `\/`) + `"}`: `{"a":"[data application/pdf, 3000 bytes]"}`,
+		head + data(600) + "\n" + hash:                                                   "[data application/pdf, 600 bytes]\n" + hash,
+		head + "AAAA\n" + strings.Repeat(hash+"\n", 20):                                  head + "AAAA\n" + strings.Repeat(hash+"\n", 20),
+		head + wrap(data(90), 76, "\n"):                                                  head + wrap(data(90), 76, "\n"),
+	} {
+		if got := withoutData(in); got != want {
+			t.Errorf("%.60q: %.200q, want %.200q", in, got, want)
+		}
+	}
+	raw := append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 1000)...)
+	var c content
+	c.read([]byte(`{"content":[{"type":"text","text":"data:image/png;base64,` + wrap(base64.StdEncoding.EncodeToString(raw), 76, `\n`) + `"}]}`))
+	if c.text() != "[image image/png, 1008 bytes]" || len(c.images) != 1 {
+		t.Errorf("%q with %d images", c.text(), len(c.images))
+	}
+}
+
 // A picture over the limit, or one too many, leaves a marker that says so.
 func TestImageLimits(t *testing.T) {
 	picture := func(size int) string {

@@ -121,7 +121,7 @@ func (c *content) block(block gjson.Result) string {
 		}
 		if data := strings.TrimSpace(text.String()); hasPrefixFold(data, "data:image/") {
 			head := dataURL.FindString(data)
-			if len(head) > 0 && head+base64Of(data[len(head):]) == data {
+			if len(head) > 0 && head+base64Of(data[len(head):], head) == data {
 				return c.blob("image", mimeOf(head), data, true)
 			}
 		}
