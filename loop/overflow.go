@@ -74,7 +74,7 @@ func overflowed(err error) bool {
 	case errors.As(err, &answer):
 		return overflows(answer.status, answer.body)
 	case errors.As(err, &event):
-		return overflows(http.StatusBadRequest, []byte(event.Raw))
+		return overflows(event.Status, []byte(event.Raw))
 	}
 	return false
 }
@@ -86,10 +86,10 @@ func overflowed(err error) bool {
 func (t *turn) shortenFor(err error) bool {
 	var answer *statusError
 	switch {
-	case !errors.As(err, &answer):
+	case t.told:
 		return false
-	case overflows(answer.status, answer.body):
-	case len(t.added) == 0 && unclear(answer.status, answer.body):
+	case overflowed(err):
+	case errors.As(err, &answer) && len(t.added) == 0 && unclear(answer.status, answer.body):
 		t.brevity = max(t.brevity, historyOwn-1)
 	default:
 		return false

@@ -198,6 +198,58 @@ func TestHistoryThatIsTooLong(t *testing.T) {
 	}
 }
 
+// The same if the provider says so in an answer with status 200, unless the client has
+// something of it.
+func TestHistoryThatIsTooLongWithStatus200(t *testing.T) {
+	const event = "data: " + longAnswer + "\n\n"
+	const role = `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"We"}}]}` + "\n\n"
+	for _, tt := range []struct {
+		name, refusal string
+		stream        bool
+		limit, asked  int
+		code          int
+		body          string // has this
+	}{
+		{"an event", event, true, 8_000, 3, 200, "Next."},
+		{"an event behind comments", ": wait\n\n" + event, true, 8_000, 3, 200, "Next."},
+		{"an event for whatever is sent", event, true, 100, 3, 502, "maximum context length"},
+		{"an event after text", role + event, true, 8_000, 1, 200, "maximum context length"},
+		{"an event for another reason", "data: " + `{"error":{"message":"too many tokens in queue"}}` + "\n\n", true, 8_000, 1, 502, "in queue"},
+		{"an object", longAnswer, true, 8_000, 3, 200, "Next."},
+		{"an object, not streamed", longAnswer, false, 8_000, 3, 200, "Next."},
+		{"an object for whatever is sent", longAnswer, false, 100, 3, 200, longAnswer},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rigs, _, _ := replicas(t, 1)
+			g := rigs[0]
+			limit, kind, wrap := 1<<20, "application/json", whole
+			if tt.stream {
+				wrap = func(s string) answerFunc { return streamed(asStream(s)) }
+			}
+			if strings.Contains(tt.refusal, "data: ") {
+				kind = "text/event-stream"
+			}
+			limited(g, &limit, respond(200, kind, tt.refusal),
+				wrap(calls("mcp_fs__write", fmt.Sprintf(`{"a":"%s"}`, strings.Repeat("x", 20_000)))), wrap(says("Done.")), wrap(says("Next.")))
+			with := func(messages ...string) string {
+				return fmt.Sprintf(`{"stream":%v,%s`, tt.stream, chatOf(messages...)[1:])
+			}
+			first, done, next := `{"role":"user","content":"one"}`, `{"role":"assistant","content":"Done."}`, `{"role":"user","content":"two"}`
+			g.tools.run = large
+			g.post(with(first))
+			limit = tt.limit
+			before := g.model.count()
+			w := g.post(with(first, done, next))
+			if n := g.model.count() - before; n != tt.asked || w.Code != tt.code || !strings.Contains(w.Body.String(), tt.body) {
+				t.Errorf("%s: asked %d times, %d %s", tt.name, n, w.Code, w.Body)
+			}
+			if got := g.history(); tt.asked == 3 && got != "user:one|assistant:Done.|user:two" {
+				t.Errorf("%s: the model saw %.300s", tt.name, got)
+			}
+		})
+	}
+}
+
 // What a provider refuses for an unknown reason it gets once more, without what the
 // client has not sent. Later requests of the turn, and reasons that are known, are not
 // worth that.

@@ -25,7 +25,7 @@ var errCopied = errors.New("its answer was copied to the client")
 // segment does one exchange with the model.
 func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	report := SegmentReport{Offset: time.Since(t.start), Bytes: len(body), Running: true}
-	t.sent, t.lag = time.Now(), 0
+	t.sent, t.lag, t.told = time.Now(), 0, false
 	t.rec.segment(report)
 	first := !t.asked
 	t.asked = true
@@ -206,6 +206,7 @@ func (t *turn) chunk(data string) error {
 	if err != nil {
 		return err
 	}
+	t.told = t.told || out != ""
 	if t.client.KeepaliveStyle == "chunk" {
 		t.answer.setIdle(t.relay.Idle())
 	}
@@ -237,6 +238,10 @@ func (t *turn) readWhole(resp *http.Response, first bool) (*chat.Reply, error) {
 		}
 	}
 	reply, err := t.whole.Add(completion)
+	if first && overflowed(err) && t.canShorten() {
+		t.asked = false
+		return nil, err
+	}
 	if first {
 		copyHeader(t.w.Header(), resp.Header)
 		t.status = resp.StatusCode

@@ -39,6 +39,7 @@ type turn struct {
 	text        string        // that the client has seen, of all segments
 	sent        time.Time     // when the current segment's request went out
 	lag         time.Duration // from then to the first byte of its answer
+	told        bool          // the client has something of it
 	failure     string        // a word for why the turn failed
 
 	session *session
