@@ -13,6 +13,7 @@ import (
 // that reads both bodies can cost less.
 type copyCommand struct {
 	Listen string `default:"127.0.0.1:9102" help:"address"`
+	Hold   bool   `help:"give the parts of a message back when the whole of it is there, as all must do that read it first"`
 }
 
 func (c *copyCommand) Run() error {
@@ -21,15 +22,17 @@ func (c *copyCommand) Run() error {
 		return err
 	}
 	server := grpc.NewServer()
-	pb.RegisterExternalProcessorServer(server, copier{})
+	pb.RegisterExternalProcessorServer(server, copier{hold: c.Hold})
 	return server.Serve(listener)
 }
 
 type copier struct {
 	pb.UnimplementedExternalProcessorServer
+	hold bool
 }
 
-func (copier) Process(stream pb.ExternalProcessor_ProcessServer) error {
+func (c copier) Process(stream pb.ExternalProcessor_ProcessServer) error {
+	var held []*pb.ProcessingResponse
 	for {
 		in, err := stream.Recv()
 		switch {
@@ -38,10 +41,32 @@ func (copier) Process(stream pb.ExternalProcessor_ProcessServer) error {
 		case err != nil:
 			return err
 		}
-		if err := stream.Send(same(in)); err != nil {
-			return err
+		held = append(held, same(in))
+		if c.hold && !ends(in) {
+			continue
 		}
+		for _, out := range held {
+			if err := stream.Send(out); err != nil {
+				return err
+			}
+		}
+		held = held[:0]
 	}
+}
+
+// ends says whether a request or a response is whole.
+func ends(in *pb.ProcessingRequest) bool {
+	switch m := in.Request.(type) {
+	case *pb.ProcessingRequest_RequestHeaders:
+		return m.RequestHeaders.GetEndOfStream()
+	case *pb.ProcessingRequest_ResponseHeaders:
+		return m.ResponseHeaders.GetEndOfStream()
+	case *pb.ProcessingRequest_RequestBody:
+		return m.RequestBody.GetEndOfStream()
+	case *pb.ProcessingRequest_ResponseBody:
+		return m.ResponseBody.GetEndOfStream()
+	}
+	return true // trailers
 }
 
 func same(in *pb.ProcessingRequest) *pb.ProcessingResponse {

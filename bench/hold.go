@@ -20,6 +20,8 @@ type holdCommand struct {
 	Slow    time.Duration `help:"how long the MCP tool takes"`
 	Conns   int           `default:"1" help:"turns at once"`
 	Length  time.Duration `default:"30s" help:"how long"`
+	Way     string        `default:"this service" help:"what is kept running, by its name in the report"`
+	Mode    string        `enum:"override,static" default:"static" help:"the filter's processing mode"`
 }
 
 func (c *holdCommand) Run() error {
@@ -27,19 +29,36 @@ func (c *holdCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	s, err := startStack(tools, stackOptions{Tools: c.Tools, Redis: c.Redis})
+	s, err := startStack(tools, stackOptions{Tools: c.Tools, Redis: c.Redis, Mode: c.Mode})
 	if err != nil {
 		return err
 	}
 	defer s.close() //nolint:errcheck // nothing is left to do about it
 	fmt.Printf("profiles: go tool pprof %s/debug/pprof/profile?seconds=10\n", s.rig.Admin)
-	p := plan{Rounds: c.Rounds, Mixed: c.Mixed, Stream: c.Stream, Chunks: c.Chunks, History: c.History, SlowMS: int(c.Slow / time.Millisecond)}
-	service, envoy := cpuTime(s.rig.Service.PID()), cpuTime(s.rig.Envoy.PID())
-	m, err := load(context.Background(), turn(newClient(c.Conns), s.service, p), c.Conns, c.Length)
-	if err == nil {
-		each := func(used time.Duration) string { return milliseconds(used / time.Duration(len(m.totals))) }
-		fmt.Printf("p50 %s ms, p99 %s ms, %.0f turns a second; CPU each: service %s ms, Envoy %s ms\n", milliseconds(quantile(m.totals, 0.5)),
-			milliseconds(quantile(m.totals, 0.99)), m.throughput(), each(cpuTime(s.rig.Service.PID())-service), each(cpuTime(s.rig.Envoy.PID())-envoy))
+	session, err := connectMCP(context.Background(), s.mcp, c.Conns)
+	if err != nil {
+		return err
 	}
-	return err
+	defer session.Close()
+	way := (&bench{stack: s, client: newClient(c.Conns), session: session}).operation
+	p := plan{Rounds: c.Rounds, Mixed: c.Mixed, Stream: c.Stream, Chunks: c.Chunks, History: c.History, SlowMS: int(c.Slow / time.Millisecond)}
+	pids := []int{s.rig.Service.PID(), s.rig.Envoy.PID()}
+	names := []string{"service", "Envoy"}
+	for _, one := range s.processes {
+		pids, names = append(pids, one.PID()), append(names, one.Name)
+	}
+	before := make([]time.Duration, len(pids))
+	for i, pid := range pids {
+		before[i] = cpuTime(pid)
+	}
+	m, err := load(context.Background(), way(c.Way, p), c.Conns, c.Length)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("p50 %s ms, p99 %s ms, %.0f turns a second; CPU for each:", milliseconds(quantile(m.totals, 0.5)), milliseconds(quantile(m.totals, 0.99)), m.throughput())
+	for i, pid := range pids {
+		fmt.Printf(" %s %.3f ms", names[i], (cpuTime(pid)-before[i]).Seconds()*1000/float64(len(m.totals)))
+	}
+	fmt.Println()
+	return nil
 }

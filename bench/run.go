@@ -33,6 +33,7 @@ type section struct {
 
 var sections = []section{
 	{"turns", stackOptions{Tools: 5}, (*bench).turnRows},
+	{"override mode", stackOptions{Tools: 5, Mode: "override"}, (*bench).overrideRows},
 	{"throughput", stackOptions{Tools: 5}, (*bench).throughputRows},
 	{"stream", stackOptions{Tools: 5}, (*bench).streamRows},
 	{"Redis", stackOptions{Tools: 5, Redis: true}, (*bench).storeRows},

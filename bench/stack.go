@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type stack struct {
 	direct  string // the scripted LLM
 	plain   string // Envoy, no filter
 	copied  string // Envoy, the copying processor
+	held    string // Envoy, the one that copies whole messages
 	service string // Envoy, this service
 	mcp     string // the MCP server's endpoint
 	redis   string // the URL of Redis; "" without
@@ -36,6 +38,7 @@ type stackOptions struct {
 	Tools    int // in the catalog
 	Redis    bool
 	Replicas int
+	Mode     string // of the service's filter; empty: static, as the copying one's
 }
 
 const keyPrefix = "bench:"
@@ -54,18 +57,21 @@ func startStack(tools *rig.Tools, o stackOptions) (_ *stack, err error) {
 	if s.dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return nil, err
 	}
-	free, err := rig.FreePorts(5)
+	free, err := rig.FreePorts(7)
 	if err != nil {
 		return nil, err
 	}
-	llm, mcp, copying, redis, listener := free[0], free[1], free[2], free[3], free[4]
+	llm, mcp, redis := free[0], free[1], free[2]
 	if err := s.self("llm", "--listen", llm); err != nil {
 		return nil, err
 	}
 	if err := s.self("mcp", "--listen", mcp, "--tools", fmt.Sprint(o.Tools)); err != nil {
 		return nil, err
 	}
-	if err := s.self("copy", "--listen", copying); err != nil {
+	if err := s.self("copy", "--listen", free[3]); err != nil {
+		return nil, err
+	}
+	if err := s.self("copy", "--listen", free[4], "--hold"); err != nil {
 		return nil, err
 	}
 	store := ""
@@ -79,13 +85,15 @@ func startStack(tools *rig.Tools, o stackOptions) (_ *stack, err error) {
 		s.redis = fmt.Sprintf("redis://%s/0", redis)
 		store = fmt.Sprintf("store: {redis: {url: '%s'}, key_prefix: '%s'}\n", s.redis, keyPrefix)
 	}
-	s.direct, s.mcp, s.copied = "http://"+llm, "http://"+mcp+"/mcp", "http://"+listener
+	s.direct, s.mcp, s.copied, s.held = "http://"+llm, "http://"+mcp+"/mcp", "http://"+free[5], "http://"+free[6]
 	config := fmt.Sprintf("servers: {bench: {url: '%s', optional: false}}\n"+
 		"clients: {default: {max_tools: 2000, max_iterations: 20, loop_timeout: 10m}}\nlog: {level: warn}\n%s", s.mcp, store)
 	s.rig, err = rig.Start(ctx, rig.Options{
 		Service: filepath.Join(tools.Root(), "bin", "mcp-via-llm"), Envoy: tools.Envoy(tools.DefaultEnvoy()), Version: version(tools),
-		Dir: s.dir, Config: config, BaseURL: s.direct + "/v1", Replicas: o.Replicas,
-		Edit: func(bootstrap map[string]any) error { return s.addCopy(bootstrap, listener, copying) },
+		Dir: s.dir, Config: config, BaseURL: s.direct + "/v1", Replicas: o.Replicas, Mode: cmp.Or(o.Mode, "static"),
+		Edit: func(bootstrap map[string]any) error {
+			return errors.Join(s.addCopy(bootstrap, "copy", free[5], free[3]), s.addCopy(bootstrap, "hold", free[6], free[4]))
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -112,9 +120,9 @@ func (s *stack) self(arguments ...string) error {
 	return err
 }
 
-// addCopy puts a listener with the copying processor beside those of the service, and notes where the listener without
+// addCopy puts a listener with a copying processor beside those of the service, and notes where the listener without
 // a filter is.
-func (s *stack) addCopy(bootstrap map[string]any, listener, processor string) error {
+func (s *stack) addCopy(bootstrap map[string]any, name, listener, processor string) error {
 	static, _ := bootstrap["static_resources"].(map[string]any)
 	listeners, _ := static["listeners"].([]any)
 	clusters, _ := static["clusters"].([]any)
@@ -132,14 +140,14 @@ func (s *stack) addCopy(bootstrap map[string]any, listener, processor string) er
 	if err != nil {
 		return err
 	}
-	extra["name"] = "copy"
+	extra["name"] = name
 	extra["address"] = address(listener)
 	manager := extra["filter_chains"].([]any)[0].(map[string]any)["filters"].([]any)[0].(map[string]any)["typed_config"].(map[string]any)
-	manager["stat_prefix"] = "copy"
+	manager["stat_prefix"] = name
 	var filter map[string]any
-	err = json.Unmarshal([]byte(`{"name":"copy","typed_config":{"@type":"type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
-		"grpc_service":{"envoy_grpc":{"cluster_name":"copy"}},"message_timeout":"5s","processing_mode":{"request_header_mode":"SEND","response_header_mode":"SEND",
-		"request_body_mode":"FULL_DUPLEX_STREAMED","response_body_mode":"FULL_DUPLEX_STREAMED","request_trailer_mode":"SEND","response_trailer_mode":"SEND"}}}`), &filter)
+	err = json.Unmarshal(fmt.Appendf(nil, `{"name":%q,"typed_config":{"@type":"type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+		"grpc_service":{"envoy_grpc":{"cluster_name":%q}},"message_timeout":"5s","processing_mode":{"request_header_mode":"SEND","response_header_mode":"SEND",
+		"request_body_mode":"FULL_DUPLEX_STREAMED","response_body_mode":"FULL_DUPLEX_STREAMED","request_trailer_mode":"SEND","response_trailer_mode":"SEND"}}}`, name, name), &filter)
 	if err != nil {
 		return err
 	}
@@ -150,9 +158,9 @@ func (s *stack) addCopy(bootstrap map[string]any, listener, processor string) er
 			if err != nil {
 				return err
 			}
-			copying["name"] = "copy"
+			copying["name"] = name
 			load := copying["load_assignment"].(map[string]any)
-			load["cluster_name"] = "copy"
+			load["cluster_name"] = name
 			load["endpoints"] = []any{map[string]any{"lb_endpoints": []any{map[string]any{"endpoint": map[string]any{"address": address(processor)}}}}}
 			static["clusters"] = append(clusters, copying)
 		}
