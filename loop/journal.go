@@ -23,7 +23,8 @@ type journal struct {
 	bag     string // of all attempts at this request
 	attempt string
 	owner   string
-	abort   context.CancelCauseFunc
+	abort   context.CancelCauseFunc // ends the attempt when another one has taken its journal over
+	listed  []string                // attempts that were in the bag a moment ago; nil: look
 
 	written bool // its first segment is in the store
 	patient bool // the client says that it sent this request before
@@ -60,10 +61,9 @@ func (r *journalRound) unanswered() map[int]bool {
 	return asks
 }
 
-// newJournal makes the journal of an attempt at a request. abort ends the attempt
-// if another one has taken its journal over.
-func newJournal(s *session, request string, abort context.CancelCauseFunc) *journal {
-	return &journal{s: s, bag: "b:" + request, attempt: rand.Text(), owner: rand.Text(), abort: abort, end: func() {}, waits: func() {}}
+// newJournal makes the journal of an attempt at a request.
+func newJournal(s *session, request string) *journal {
+	return &journal{s: s, bag: "b:" + request, attempt: rand.Text(), owner: rand.Text(), abort: func(error) {}, end: func() {}, waits: func() {}}
 }
 
 var errTakenOver = errors.New("the same request was sent again and goes on from this turn's journal")
@@ -99,9 +99,11 @@ func (j *journal) tryClaim(ctx context.Context) (alive bool, err error) {
 			j.attempt = fresh // never that of somebody else
 		}
 	}()
-	attempts, err := j.s.store.Members(ctx, j.s.scope, j.bag)
-	if err != nil {
-		return false, err
+	attempts := j.listed
+	if j.listed = nil; attempts == nil {
+		if attempts, err = j.s.store.Members(ctx, j.s.scope, j.bag); err != nil {
+			return false, err
+		}
 	}
 	for _, attempt := range attempts {
 		j.attempt = attempt

@@ -98,14 +98,15 @@ type session struct {
 
 // recall finds the records of a conversation's replies, by place. If the request
 // brings results of calls whose record has expired, it finds what is left of it.
-func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record, error) {
+// Where it looks at all it also lists the bag; else the members are nil.
+func (s *session) recall(ctx context.Context, c *conversation, bag string) (_ map[int]*record, members []string, _ error) {
 	replies := c.replies()
 	if len(replies) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	found, err := s.find(ctx, c, replies)
+	found, members, err := s.find(ctx, c, replies, bag)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out, last := map[int]*record{}, replies[len(replies)-1]
 	for i, fields := range found {
@@ -117,7 +118,7 @@ func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record,
 			s.event(EventMiss)
 		case r == nil && at == last && c.endsInResult():
 			if out[at], err = s.expired(ctx, c.anchor(at)); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if out[at] == nil {
 				delete(out, at)
@@ -132,7 +133,7 @@ func (s *session) recall(ctx context.Context, c *conversation) (map[int]*record,
 			out[at] = r
 		}
 	}
-	return out, nil
+	return out, members, nil
 }
 
 // expired finds what is left of a mixed turn whose record is gone: its calls, and
@@ -163,10 +164,17 @@ func (s *session) keep(ctx context.Context, anchor string, r *record) error {
 
 func (s *session) load(ctx context.Context, keys ...string) ([]sessions.Fields, error) {
 	found, err := s.store.Load(ctx, s.scope, s.ttl, keys...)
-	if err == nil && len(found) != len(keys) {
-		err = fmt.Errorf("the store gave %d records for %d keys", len(found), len(keys))
+	if err == nil {
+		err = complete(found, keys)
 	}
 	return found, err
+}
+
+func complete(found []sessions.Fields, keys []string) error {
+	if len(found) != len(keys) {
+		return fmt.Errorf("the store gave %d records for %d keys", len(found), len(keys))
+	}
+	return nil
 }
 
 func turnKey(anchor string) string  { return "t:" + anchor }

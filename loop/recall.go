@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,10 +32,13 @@ func (h *handler) openSession(c *Client, r *http.Request, req *chat.Request) *se
 // earlier turn's calls.
 func (t *turn) remember(ctx context.Context) error {
 	t.conv = newConversation(t.session.scope.ID, t.req.Messages())
+	request := t.conv.whole()
+	t.relay.Seed, t.whole.Seed = request, request
+	t.journal = newJournal(t.session, scopeID(request, t.req.Model, strconv.FormatBool(t.req.Stream)))
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	records, err := t.session.recall(ctx, t.conv)
-	t.records = records
+	records, attempts, err := t.session.recall(ctx, t.conv, t.journal.bag)
+	t.records, t.journal.listed = records, attempts
 	if err == nil {
 		return nil
 	}

@@ -158,7 +158,7 @@ func TestClaimThatFails(t *testing.T) {
 	defer store.Close() //nolint:errcheck // in memory
 	journalOver := func(store sessions.Store) *journal {
 		s := &session{Memory: NewMemory(store, nil, nil), scope: sessions.Scope{Client: "c", ID: "i"}, ttl: time.Hour}
-		return newJournal(s, "request", func(error) {})
+		return newJournal(s, "request")
 	}
 	first := journalOver(store)
 	first.segment(t.Context(), 0, &chat.Reply{Message: `{"role":"assistant"}`}, nil, nil)

@@ -79,6 +79,12 @@ func (b *brittle) Members(ctx context.Context, s sessions.Scope, bag string) ([]
 	}
 	return b.Store.Members(ctx, s, bag)
 }
+func (b *brittle) LoadWith(ctx context.Context, s sessions.Scope, ttl time.Duration, bag string, keys ...string) ([]sessions.Fields, []string, error) {
+	if err := b.down(); err != nil {
+		return nil, nil, err
+	}
+	return b.Store.LoadWith(ctx, s, ttl, bag, keys...)
+}
 
 // replicas are rigs that share a store; each has its own way to it.
 func replicas(t *testing.T, n int) (rigs []*rig, ways []*brittle, store *sessions.Memory) {

@@ -20,29 +20,35 @@ const (
 func localKey(local string) string { return "l:" + local }
 
 // find loads the records of the replies. If there are none it looks whether the
-// request is the end of a longer conversation, and goes by that one's anchors.
-func (s *session) find(ctx context.Context, c *conversation, replies []int) ([]sessions.Fields, error) {
+// request is the end of a longer conversation, and goes by that one's anchors. It lists
+// the bag with that.
+func (s *session) find(ctx context.Context, c *conversation, replies []int, bag string) (_ []sessions.Fields, members []string, _ error) {
 	keys := turnKeys(c, replies)
 	whole := wholeTurns(c, replies)
 	if len(whole) == 2 {
 		keys = append(keys, localKey(c.local(whole[0])), localKey(c.local(whole[1])))
 	}
-	found, err := s.load(ctx, keys...)
+	found, members, err := s.store.LoadWith(ctx, s.scope, s.ttl, bag, keys...)
+	if err == nil {
+		members = append([]string{}, members...) // not nil
+		err = complete(found, keys)
+	}
 	if err != nil || len(whole) < 2 {
-		return found, err
+		return found, members, err
 	}
 	first, second := uniqueAnchor(found[len(replies)]), uniqueAnchor(found[len(replies)+1])
 	if found = found[:len(replies)]; !noneOf(found) || first == "" || first == c.anchor(whole[0]) {
-		return found, nil
+		return found, members, nil
 	}
 	if err := c.rebase(whole[0], first); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if c.anchor(whole[1]) != second { // they do not follow each other
 		c.chain(0, c.root)
-		return found, nil
+		return found, members, nil
 	}
-	return s.load(ctx, turnKeys(c, replies)...)
+	found, err = s.load(ctx, turnKeys(c, replies)...)
+	return found, members, err
 }
 
 func turnKeys(c *conversation, replies []int) []string {

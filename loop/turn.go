@@ -119,9 +119,7 @@ func (t *turn) run() {
 	}
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
-	request := t.conv.whole()
-	t.relay.Seed, t.whole.Seed = request, request
-	t.journal = newJournal(t.session, scopeID(request, t.req.Model, strconv.FormatBool(t.req.Stream)), cancel)
+	t.journal.abort = cancel
 	if n, err := strconv.Atoi(t.r.Header.Get(retryCountHeader)); err == nil {
 		t.journal.patient = n > 0
 	}

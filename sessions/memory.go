@@ -77,6 +77,20 @@ func (m *Memory) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...s
 		return nil, err
 	}
 	defer m.mu.Unlock()
+	return m.load(s, ttl, keys), nil
+}
+
+// LoadWith implements [Store].
+func (m *Memory) LoadWith(ctx context.Context, s Scope, ttl time.Duration, name string, keys ...string) ([]Fields, []string, error) {
+	if err := m.begin(ctx, keepTTL); err != nil {
+		return nil, nil, err
+	}
+	defer m.mu.Unlock()
+	return m.load(s, ttl, keys), m.members(s, name), nil
+}
+
+// load needs mu.
+func (m *Memory) load(s Scope, ttl time.Duration, keys []string) []Fields {
 	found := make([]Fields, len(keys))
 	for i, key := range keys {
 		e := m.live(memoryKey{s, record, key})
@@ -89,7 +103,7 @@ func (m *Memory) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...s
 			found[i][name] = bytes.Clone(value)
 		}
 	}
-	return found, nil
+	return found
 }
 
 // Put implements [Store].
@@ -233,11 +247,16 @@ func (m *Memory) Members(ctx context.Context, s Scope, name string) ([]string, e
 		return nil, err
 	}
 	defer m.mu.Unlock()
+	return m.members(s, name), nil
+}
+
+// members needs mu.
+func (m *Memory) members(s Scope, name string) []string {
 	e := m.live(memoryKey{s, bag, name})
 	if e == nil {
-		return nil, nil
+		return nil
 	}
-	return slices.Collect(maps.Keys(e.members)), nil
+	return slices.Collect(maps.Keys(e.members))
 }
 
 // Remove implements [Store].

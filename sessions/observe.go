@@ -118,20 +118,33 @@ func (o *observer) done(ctx context.Context, span trace.Span, e Event) {
 	}
 }
 
-func (o *observer) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...string) ([]Fields, error) {
+func (o *observer) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...string) (found []Fields, err error) {
+	ctx, end := o.beginLoad(ctx)
+	defer end(&found, &err)
+	return o.Store.Load(ctx, s, ttl, keys...)
+}
+
+func (o *observer) LoadWith(ctx context.Context, s Scope, ttl time.Duration, bag string, keys ...string) (found []Fields, members []string, err error) {
+	ctx, end := o.beginLoad(ctx)
+	defer end(&found, &err)
+	return o.Store.LoadWith(ctx, s, ttl, bag, keys...)
+}
+
+// beginLoad is begin for what finds records.
+func (o *observer) beginLoad(ctx context.Context) (_ context.Context, end func(*[]Fields, *error)) {
 	start := time.Now()
 	ctx, span := o.span(ctx, "load")
-	found, err := o.Store.Load(ctx, s, ttl, keys...)
-	e := Event{Op: "load", Duration: time.Since(start), Err: err}
-	for _, f := range found {
-		if f == nil {
-			e.Missing++
-		} else {
-			e.Found++
+	return ctx, func(found *[]Fields, err *error) {
+		e := Event{Op: "load", Duration: time.Since(start), Err: *err}
+		for _, f := range *found {
+			if f == nil {
+				e.Missing++
+			} else {
+				e.Found++
+			}
 		}
+		o.done(ctx, span, e)
 	}
-	o.done(ctx, span, e)
-	return found, err
 }
 
 func (o *observer) Put(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) (err error) {

@@ -77,26 +77,41 @@ func (r *Redis) write(ctx context.Context, s Scope, op string, kind kind, name, 
 
 // Load implements [Store].
 func (r *Redis) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...string) ([]Fields, error) {
+	found, _, err := r.load(ctx, s, ttl, keys)
+	return found, err
+}
+
+// LoadWith implements [Store].
+func (r *Redis) LoadWith(ctx context.Context, s Scope, ttl time.Duration, name string, keys ...string) ([]Fields, []string, error) {
+	found, replies, err := r.load(ctx, s, ttl, keys, r.members(s, name))
+	if err != nil {
+		return nil, nil, err
+	}
+	return found, texts(replies[0]), nil
+}
+
+// load reads records, and makes other calls with that.
+func (r *Redis) load(ctx context.Context, s Scope, ttl time.Duration, keys []string, more ...call) (found []Fields, others []any, err error) {
 	k := r.keys(s)
 	load := call{op: "load", keys: []string{k.index()}, args: []any{int64(0)}}
 	for _, key := range keys {
 		m := member(record, key)
 		load.keys, load.args = append(load.keys, k.base+m), append(load.args, m)
 	}
-	calls := []call{load}
+	calls := append([]call{load}, more...)
 	if ttl > 0 {
 		load.args[0] = milliseconds(ttl)
 		calls = append(calls, k.touch("slide", ttl))
 	}
 	replies, err := r.run(ctx, calls...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found := make([]Fields, len(keys))
+	found = make([]Fields, len(keys))
 	for i, flat := range replies[0].([]any) {
 		found[i] = fields(flat.([]any))
 	}
-	return found, nil
+	return found, replies[1:], nil
 }
 
 // fields reads the reply of HGETALL.
@@ -197,8 +212,12 @@ func (r *Redis) Add(ctx context.Context, s Scope, name, what string, ttl time.Du
 
 // Members implements [Store].
 func (r *Redis) Members(ctx context.Context, s Scope, name string) ([]string, error) {
+	return r.strings(ctx, r.members(s, name))
+}
+
+func (r *Redis) members(s Scope, name string) call {
 	k := r.keys(s)
-	return r.strings(ctx, call{op: "members", keys: []string{k.index(), k.base + member(bag, name)}})
+	return call{op: "members", keys: []string{k.index(), k.base + member(bag, name)}}
 }
 
 // strings runs a call whose reply is a list of strings.
@@ -207,12 +226,17 @@ func (r *Redis) strings(ctx context.Context, c call) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := replies[0].([]any)
+	return texts(replies[0]), nil
+}
+
+// texts reads a reply that is a list of strings.
+func texts(reply any) []string {
+	list := reply.([]any)
 	names := make([]string, len(list))
 	for i, name := range list {
 		names[i] = name.(string)
 	}
-	return names, nil
+	return names
 }
 
 // Remove implements [Store].

@@ -46,12 +46,21 @@ func (e *sealed) open(s Scope, key string, f Fields) (Fields, error) {
 
 func (e *sealed) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...string) ([]Fields, error) {
 	found, err := e.Store.Load(ctx, s, ttl, keys...)
+	return e.opened(s, keys, found), err
+}
+
+func (e *sealed) LoadWith(ctx context.Context, s Scope, ttl time.Duration, bag string, keys ...string) ([]Fields, []string, error) {
+	found, members, err := e.Store.LoadWith(ctx, s, ttl, bag, keys...)
+	return e.opened(s, keys, found), members, err
+}
+
+func (e *sealed) opened(s Scope, keys []string, found []Fields) []Fields {
 	for i, f := range found {
 		if f != nil {
 			found[i], _ = e.open(s, keys[i], f) // nil if it cannot be read, and reported
 		}
 	}
-	return found, err
+	return found
 }
 
 func (e *sealed) Put(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) error {

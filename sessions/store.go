@@ -90,6 +90,8 @@ type Store interface {
 	Add(ctx context.Context, s Scope, bag, member string, ttl time.Duration) error
 	// Members lists a bag in no order.
 	Members(ctx context.Context, s Scope, bag string) ([]string, error)
+	// LoadWith is Load and Members, in one round trip.
+	LoadWith(ctx context.Context, s Scope, ttl time.Duration, bag string, keys ...string) ([]Fields, []string, error)
 	// Remove takes a member out of a bag. Of all callers exactly one gets true.
 	// An error leaves open whether the member is still there; it is never tried
 	// twice behind the caller's back, so false means that another caller has it,

@@ -22,7 +22,7 @@ type Step struct {
 
 // Steps draws a run. With clock, time goes by in it: play it where time is fake.
 func Steps(t *rapid.T, clock bool) []Step {
-	ops := []string{"load", "put", "settle", "update", "delete", "acquire", "renew", "release", "add", "members", "remove", "count", "erase"}
+	ops := []string{"load", "loadWith", "put", "settle", "update", "delete", "acquire", "renew", "release", "add", "members", "remove", "count", "erase"}
 	ttls := []time.Duration{long}
 	if clock {
 		ops = append(ops, "wait", "wait")
@@ -105,6 +105,10 @@ func real(ctx context.Context, store sessions.Store, s sessions.Scope, p Step) (
 	case "load":
 		found, err := store.Load(ctx, s, p.TTL, p.Key, p.Key2)
 		return fmt.Sprintf("%q", found), err
+	case "loadWith":
+		found, members, err := store.LoadWith(ctx, s, p.TTL, p.Key, p.Key, p.Key2)
+		slices.Sort(members)
+		return fmt.Sprintf("%q%q", found, members), err
 	case "put":
 		return say("", store.Put(ctx, s, p.Key, f, p.TTL))
 	case "settle":
@@ -142,6 +146,8 @@ func (m *model) step(s sessions.Scope, p Step) string {
 	switch p.Op {
 	case "load":
 		return m.load(record, modelKey{s, "record", p.Key2}, p.TTL)
+	case "loadWith":
+		return m.load(record, modelKey{s, "record", p.Key2}, p.TTL) + m.members(bag)
 	case "update", "put":
 		if p.Op == "update" && m.get(record) == nil {
 			return "false"
@@ -163,10 +169,7 @@ func (m *model) step(s sessions.Scope, p Step) string {
 	case "add":
 		m.make(bag, p.TTL).fields[p.Value] = ""
 	case "members":
-		if v := m.get(bag); v != nil {
-			return fmt.Sprintf("%q", slices.Sorted(maps.Keys(v.fields)))
-		}
-		return "[]"
+		return m.members(bag)
 	case "remove":
 		v := m.get(bag)
 		if v == nil {
@@ -190,6 +193,13 @@ func (m *model) step(s sessions.Scope, p Step) string {
 		return fmt.Sprint(n)
 	}
 	return ""
+}
+
+func (m *model) members(bag modelKey) string {
+	if v := m.get(bag); v != nil {
+		return fmt.Sprintf("%q", slices.Sorted(maps.Keys(v.fields)))
+	}
+	return "[]"
 }
 
 func (m *model) load(one, two modelKey, ttl time.Duration) string {
