@@ -182,8 +182,8 @@ func appendNormal(b []byte, s string) []byte {
 // spaces between them: most of most texts, to be taken as they are. It ends
 // within or after a word.
 func normalASCII(s string) int {
-	spaces := 1 // a space at the beginning is not between words
-	for i := 0; i < len(s); i++ {
+	i, spaces := normalWords(s)
+	for ; i < len(s); i++ {
 		switch c := s[i]; {
 		case c > ' ' && c < utf8.RuneSelf:
 			spaces = 0
@@ -194,6 +194,30 @@ func normalASCII(s string) int {
 		}
 	}
 	return len(s) - spaces*min(1, len(s))
+}
+
+// normalWords goes over the beginning of s eight bytes at a time. It gives how many
+// bytes of it are in order, and 1 if the last of them is a space.
+func normalWords(s string) (n, spaces int) {
+	const (
+		ones   = 0x0101010101010101
+		tops   = 0x80 * ones
+		blanks = ' ' * ones
+	)
+	last := uint64(0x80) // after a space: one at the beginning is not between words
+	for ; n+8 <= len(s); n += 8 {
+		b := s[n : n+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		if (w|(w-blanks))&tops != 0 { // a byte outside ASCII, or below the space
+			break
+		}
+		spaced := ^((w ^ blanks) + 0x7f*ones) & tops // the top bit of each byte that is a space
+		if spaced&(spaced<<8|last) != 0 {
+			break
+		}
+		last = spaced >> 56
+	}
+	return n, int(last >> 7)
 }
 
 // canonicalJSON sorts members and unifies white space and escapes; numbers stay

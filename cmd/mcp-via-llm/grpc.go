@@ -9,7 +9,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
 )
@@ -29,6 +31,16 @@ const (
 	// 5 min would close it (too_many_pings).
 	minPing = 5 * time.Second
 )
+
+// grpc-go's own pool has no buffers between 32 KiB and 1 MiB, and clears the whole of
+// one whenever it is taken. Bodies come in messages of that size.
+func init() {
+	pool, err := mem.NewBinaryTieredBufferPool(8, 12, 14, 15, 16, 17, 18, 20)
+	if err != nil {
+		panic(err) // the sizes are constants
+	}
+	experimental.SetDefaultBufferPool(pool)
+}
 
 // grpcOptions sets no limit on streams: grpc-go has none by default, and each
 // turn is one.
