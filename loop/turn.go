@@ -119,6 +119,11 @@ func (t *turn) run() {
 	}
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	defer func() {
+		if t.untie() {
+			stop(nil) // here and now: AfterFunc would start a goroutine for it
+		}
+	}()
 	t.journal.abort = cancel
 	if n, err := strconv.Atoi(t.r.Header.Get(retryCountHeader)); err == nil {
 		t.journal.patient = n > 0
