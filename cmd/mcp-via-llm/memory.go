@@ -32,16 +32,18 @@ func tuneMemory(log *slog.Logger) {
 
 // keepRoom sets GOGC anew after each collection, by what was left.
 func keepRoom(*collected) {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	metrics.Read(sample)
-	debug.SetGCPercent(roomPercent(sample[0].Value.Uint64()))
+	debug.SetGCPercent(roomPercent(sample[0].Value.Uint64(), sample[1].Value.Uint64()))
 	runtime.SetFinalizer(&collected{}, keepRoom)
 }
 
 // collected is garbage at once: its finalizer runs after the next collection.
 type collected struct{ _ *byte }
 
-// roomPercent is the GOGC for a heap: Go's default where that is more than minRoom.
-func roomPercent(live uint64) int {
-	return int(max(100, 100*minRoom/max(live, 4<<20)))
+// roomPercent is the GOGC with which a heap may double, or grow by minRoom if that is
+// more. Go takes its percentage of the stacks, too, which are most of the memory where
+// many turns wait: they would have as much again for garbage.
+func roomPercent(live, stacks uint64) int {
+	return int(100 * max(live, minRoom) / max(live+stacks, 4<<20))
 }
