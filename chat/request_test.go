@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -162,6 +163,21 @@ func FuzzParseRequest(f *testing.F) {
 			if out := r.Build(e); !gjson.ValidBytes(out) {
 				t.Fatalf("%q became %q", body, out)
 			}
+		}
+	})
+}
+
+// What counts as JSON is what encoding/json says, bad UTF-8 and control characters included.
+func FuzzValidJSON(f *testing.F) {
+	for _, s := range []string{
+		"", " {} ", `{"a":[1,-0,1E5,1e+1,0.5,true,null,"\u00e9\n\ud800"]}`, "{\"a\":\"\x01\"}", "\"a\tb\"", "\"\x7f\"", "\"\xff\"", "\ufeff{}", `"\u12"`, `"\x"`, `"`, `[1,2,]`, `{"a":}`, `{"a" 1}`,
+		`{"a":1 "b":2}`, `{"a":1,}`, `{1:2}`, `{}{}`, `[`, `]`, `01`, `-`, `-01`, `.1`, `1.`, `1e`, `+1`, `nul`, `tru`, "1\x00", "\v1", "\u00a01",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, want := validJSON(s), json.Valid([]byte(s)); got != want {
+			t.Errorf("%q: %v, want %v", s, got, want)
 		}
 	})
 }
