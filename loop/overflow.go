@@ -146,39 +146,47 @@ const (
 // canShorten says whether there is a step left that takes anything away. Once there are
 // results of this turn they are the likelier cause, and not worth all of the history.
 func (t *turn) canShorten() bool {
-	last := historyOwn
-	if len(t.added) > 0 {
-		last = historyTrimmed
-	}
-	return t.brevity < last && len(t.history) > 0
-}
-
-// shorten takes the next step, and reports whether there was one.
-func (t *turn) shorten() bool {
-	for t.canShorten() {
-		t.brevity++
-		changed := false
-		for i := range t.history {
-			changed = t.history[i].shorten(t.brevity) || changed
-		}
-		t.history = slices.DeleteFunc(t.history, func(u unfolded) bool { return u.pieces == nil })
-		if changed {
-			return true
+	for step := t.brevity + 1; step <= t.lastStep(); step++ {
+		for _, u := range t.history {
+			if _, changed := u.shorter(step); changed {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// shorten reports whether the step made a record shorter; no pieces are left of one
-// that the client's own messages stand for.
-func (u *unfolded) shorten(step int) (changed bool) {
+func (t *turn) lastStep() int {
+	if len(t.added) > 0 {
+		return historyTrimmed
+	}
+	return historyOwn
+}
+
+// shorten takes the next step, and reports whether there was one.
+func (t *turn) shorten() (changed bool) {
+	for !changed && t.brevity < t.lastStep() {
+		t.brevity++
+		for i, u := range t.history {
+			shorter, less := u.shorter(t.brevity)
+			t.history[i], changed = shorter, changed || less
+		}
+		t.history = slices.DeleteFunc(t.history, func(u unfolded) bool { return u.pieces == nil })
+	}
+	return changed
+}
+
+// shorter is a record after a step, and whether that made it shorter; no pieces are left
+// of one that the client's own messages stand for.
+func (u unfolded) shorter(step int) (_ unfolded, changed bool) {
 	if !u.fresh && step == historyOwn {
 		u.pieces = nil
-		return true
+		return u, true
 	}
 	if u.fresh != (step == historyOwn) {
-		return false
+		return u, false
 	}
+	u.pieces = slices.Clone(u.pieces)
 	for i := range u.pieces {
 		p := &u.pieces[i]
 		shorter, _ := withoutImages(p.raw)
@@ -194,7 +202,7 @@ func (u *unfolded) shorten(step int) (changed bool) {
 			p.raw, p.images, changed = shorter, false, true
 		}
 	}
-	return changed
+	return u, changed
 }
 
 func rawOf(pieces []piece) (all [][]byte) {

@@ -217,6 +217,8 @@ func TestHistoryThatIsTooLongWithStatus200(t *testing.T) {
 		{"an event for another reason", "data: " + `{"error":{"message":"too many tokens in queue"}}` + "\n\n", true, 8_000, 1, 502, "in queue"},
 		{"an object", longAnswer, true, 8_000, 3, 200, "Next."},
 		{"an object, not streamed", longAnswer, false, 8_000, 3, 200, "Next."},
+		{"an event, not streamed", event, false, 8_000, 3, 200, "Next."},
+		{"an event for whatever is sent, not streamed", event, false, 100, 3, 502, "maximum context length"},
 		{"an object for whatever is sent", longAnswer, false, 100, 3, 200, longAnswer},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -305,4 +307,26 @@ func TestFreshResultsThatAreTooLong(t *testing.T) {
 			t.Errorf("%d %s, asked %d times, ran %q", w.Code, w.Body, g.model.count(), g.tools.made())
 		}
 	})
+}
+
+// A refusal is the client's as it came where nothing can be left out: the new results of
+// a mixed turn may be short.
+func TestRefusalOfShortResults(t *testing.T) {
+	for _, status := range []int{200, 400} {
+		synctest.Test(t, func(t *testing.T) {
+			rigs, _, _ := replicas(t, 1)
+			g := rigs[0]
+			refusal := func(r *http.Request) (*http.Response, error) {
+				resp, err := respond(status, "application/json", longAnswer)(r)
+				resp.Header.Set("X-Ratelimit-Remaining", "7")
+				return resp, err
+			}
+			g.answer(whole(mixedCalls()), refusal)
+			g.post(chatOf(asks))
+			w := g.post(chatOf(asks, booking, booked))
+			if w.Code != status || w.Body.String() != longAnswer || w.Header().Get("X-Ratelimit-Remaining") == "" || g.model.count() != 2 {
+				t.Errorf("%d: %d %v %s, asked %d times", status, w.Code, w.Header(), w.Body, g.model.count())
+			}
+		})
+	}
 }

@@ -27,8 +27,7 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	report := SegmentReport{Offset: time.Since(t.start), Bytes: len(body), Running: true}
 	t.sent, t.lag, t.told = time.Now(), 0, false
 	t.rec.segment(report)
-	first := !t.asked
-	t.asked = true
+	first := !t.answered
 
 	ctx, span := t.startSegment(ctx)
 	if span.IsRecording() {
@@ -36,6 +35,7 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	}
 	reply, err := t.exchange(ctx, body, &report, first)
 	report.Duration, report.Chunk, report.Running = time.Since(t.sent), t.lag, false
+	t.answered = t.answered || err == nil
 	if reply != nil {
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
 	}
@@ -84,7 +84,6 @@ func (t *turn) refused(resp *http.Response, first bool) error {
 		if again, err = peekRefusal(resp); err != nil {
 			return err
 		}
-		t.asked = !again
 	}
 	if first && !again && !t.answer.seize() {
 		cut := copyResponse(t.w, resp)
@@ -239,7 +238,6 @@ func (t *turn) readWhole(resp *http.Response, first bool) (*chat.Reply, error) {
 	}
 	reply, err := t.whole.Add(completion)
 	if first && overflowed(err) && t.canShorten() {
-		t.asked = false
 		return nil, err
 	}
 	if first {

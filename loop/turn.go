@@ -34,7 +34,7 @@ type turn struct {
 	rec         *Ledger
 	over        func()        // of OnStart
 	acted       bool          // an MCP call ran that may have changed something, and no journal knows
-	asked       bool          // the provider was sent a request
+	answered    bool          // the provider has answered the client's own request
 	status      int           // of the provider's first answer, if that was not streamed
 	text        string        // that the client has seen, of all segments
 	sent        time.Time     // when the current segment's request went out
