@@ -40,6 +40,9 @@ type captureKey struct{}
 // mayMissKey marks requests whose captures are to have misses.
 type mayMissKey struct{}
 
+// missing is for a request at which 404 is no sign of a lost session.
+func missing(ctx context.Context) context.Context { return context.WithValue(ctx, mayMissKey{}, true) }
+
 func withCapture(ctx context.Context) (context.Context, *capture) {
 	cp := &capture{forget: func() {}, told: make(chan struct{})}
 	cp.misses, _ = ctx.Value(mayMissKey{}).(bool)

@@ -77,7 +77,7 @@ type conn struct {
 	said    sync.Map                   // the last complaint about anything
 	way     way                        // how the server was reached last; used by run alone
 	own     ownErrors                  // of its tools
-	missing sync.Map                   // by listedPage: pages at which a session was lost
+	missing sync.Map                   // by listedPage or promptText: what was asked for when a session was lost
 	rejects bool                       // the last session ended with errDisowned; used by run alone
 	forgot  bool                       // it ended with errSessionLost; used by run alone
 }

@@ -140,29 +140,39 @@ type errLostAt struct{ error }
 
 func (e *errLostAt) Unwrap() error { return e.error }
 
-// walkedPage reads one page. If the server knows no session there, for the second time in
-// a row, it is the page that it does not know. There is always a session at the first
-// page of the tools: nothing else would show that one is lost.
-func (s *session) walkedPage(ctx context.Context, c *conn, l list, n int, cursor string, past bool) (page, error) {
+// walkedPage reads one page. There is always a session at the first page of the tools:
+// nothing else would show that one is lost.
+func (s *session) walkedPage(ctx context.Context, c *conn, l list, n int, cursor string, past bool) (p page, err error) {
 	if l == listTools && n == 1 {
 		return s.page(ctx, listings[l], cursor, past)
 	}
-	at := listedPage{l, n}
-	if _, lost := c.missing.Load(at); lost || s.cs.ID() == "" {
-		ctx = context.WithValue(ctx, mayMissKey{}, true)
-	}
-	p, err := s.page(ctx, listings[l], cursor, past)
+	err = c.mayMiss(ctx, s, listedPage{l, n}, func(ctx context.Context) error {
+		p, err = s.page(ctx, listings[l], cursor, past)
+		return err
+	})
 	switch {
-	case err == nil:
-		c.missing.Delete(at)
-		if l != listTools {
-			s.proof.Store(int32(l))
-		}
+	case err == nil && l != listTools:
+		s.proof.Store(int32(l))
 	case errors.Is(err, errSessionLost):
-		c.missing.Store(at, true)
 		err = &errLostAt{err}
 	}
 	return p, err
+}
+
+// mayMiss asks for something that a server offers. If the server knows no session there,
+// for the second time in a row, it is that which it does not know.
+func (c *conn) mayMiss(ctx context.Context, s *session, what any, ask func(context.Context) error) error {
+	if _, lost := c.missing.Load(what); lost || s.cs.ID() == "" {
+		ctx = missing(ctx)
+	}
+	err := ask(ctx)
+	switch {
+	case err == nil:
+		c.missing.Delete(what)
+	case errors.Is(err, errSessionLost):
+		c.missing.Store(what, true)
+	}
+	return err
 }
 
 // page reads one page.

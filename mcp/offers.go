@@ -89,6 +89,9 @@ func (c *conn) listOne(ctx context.Context, s *session, l list, known []*tool) (
 	return got, false, nil
 }
 
+// promptText is the text of one of the prompts without arguments, by its place among them.
+type promptText int
+
 // instruct gives the prompts without arguments their texts. One whose text is known
 // is asked for again only afresh, and keeps it if that fails; one without a text is
 // left out.
@@ -106,9 +109,14 @@ func (c *conn) instruct(ctx context.Context, s *session, prompts []*tool, afresh
 		if wanted++; wanted > maxInstructions {
 			errs[i] = fmt.Errorf("there are more than %d prompts without arguments", maxInstructions)
 		} else if t.text == "" || afresh {
+			at := promptText(wanted)
 			group.Go(func() {
 				var text string
-				if text, errs[i] = s.instructions(ctx, t.name, c.cfg.MaxResultBytes); errs[i] == nil && text != t.text {
+				errs[i] = c.mayMiss(ctx, s, at, func(ctx context.Context) (err error) {
+					text, err = s.instructions(ctx, t.name, c.cfg.MaxResultBytes)
+					return err
+				})
+				if errs[i] == nil && text != t.text {
 					with := *t
 					with.text = text
 					prompts[i] = &with

@@ -152,3 +152,69 @@ func TestOwnErrorsOfChangedTools(t *testing.T) {
 		t.Errorf("%d calls and %d sessions", calls, sessions)
 	}
 }
+
+// A prompt that the server does not know, and a log level that it does not take, are no
+// signs of a lost session for ever either.
+func TestOwnErrorsBesideCalls(t *testing.T) {
+	for method, sessions := range map[string]int{"prompts/get": 1 + 3, "logging/setLevel": 1} { // at most one more for each prompt
+		for name, row := range map[string]struct {
+			session string
+			status  int
+			rpc     string
+		}{
+			"404":                    {"s-1", 404, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"unknown"}}`},
+			"404 without a body":     {"s-1", 404, ""},
+			"400 that names session": {"s-1", 400, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"the training session is over"}}`},
+			"404, no session":        {"", 404, ""},
+		} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s := newScript(t)
+				s.answer("POST initialize", func(w http.ResponseWriter, _ *http.Request, m heard) {
+					if row.session != "" {
+						w.Header().Set(headerSession, row.session)
+					}
+					result(w, m, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"logging":{}},"serverInfo":{"name":"o","version":"1"}}`)
+				})
+				s.answer("POST prompts/list", func(w http.ResponseWriter, _ *http.Request, m heard) {
+					result(w, m, `{"prompts":[{"name":"p1"},{"name":"p2"},{"name":"p3"}]}`)
+				})
+				for other, text := range map[string]string{"prompts/get": `{"messages":[{"role":"user","content":{"type":"text","text":"Be kind."}}]}`, "logging/setLevel": `{}`} {
+					s.answer("POST "+other, func(w http.ResponseWriter, _ *http.Request, m heard) {
+						if other != method {
+							result(w, m, text)
+							return
+						}
+						w.Header().Set("Content-Type", "application/json")
+						w.WriteHeader(row.status)
+						if row.rpc != "" {
+							fmt.Fprintf(w, row.rpc, m.id)
+						}
+					})
+				}
+				h := newTestHost(t, config("box", stateful, s.front))
+				toolsOf(t, h, "box")
+				c := h.connFor("box", nil)
+				asked := 1
+				if method == "prompts/get" {
+					asked = 2 * 3 // again in the session after the first
+				}
+				eventually(t, "a session that stays", func() bool {
+					st := c.current.Load()
+					return len(s.all("POST "+method)) >= asked && st.session != nil && !isClosed(st.session.dead) && isClosed(st.whole)
+				})
+				for range 2 {
+					lists := len(s.all("POST tools/list"))
+					nudge(c.suspect)
+					eventually(t, "another look", func() bool { return len(s.all("POST tools/list")) > lists })
+				}
+				if res := toolsOf(t, h, "box").Bind(nil).Call(t.Context(), "box__run", ""); res.Text != "done" {
+					t.Errorf("%+v", res)
+				}
+				if n := len(s.all("POST initialize")); n > sessions {
+					t.Errorf("%d sessions", n)
+				}
+			})
+		}
+	}
+}

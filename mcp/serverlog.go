@@ -67,7 +67,9 @@ func (s *session) wantLogs() {
 	s.group.Go(func() {
 		ctx, cancel := context.WithTimeout(s.calls, replyTimeout)
 		defer cancel()
-		if err := s.cs.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: s.logLevel}); err != nil {
+		// The session is too new to be lost, and nothing depends on the answer.
+		got, err := s.ask(missing(ctx), "logging/setLevel", &sdk.SetLoggingLevelParams{Level: s.logLevel})
+		if err := got.failure(err); err != nil {
 			s.log.Debug("the server takes no log level", "error", plainError(ctx, s.tr, err))
 		}
 	})
