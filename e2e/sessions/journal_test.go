@@ -77,6 +77,7 @@ func TestMixedReplicaKilled(t *testing.T) {
 	if !a.complete() {
 		t.Fatal(a)
 	}
+	eventually(t, requestLimit, "the order runs", func() bool { return w.shop.count(w.shop.ran, "order n1x") == 1 })
 	w.Replicas[w.owner(t)].Process.Kill()
 	c.take(a)
 	a = c.insist(t, nil)
