@@ -200,6 +200,9 @@ func (w *wire) inspectError(ex exchange, resp *http.Response) error {
 	switch {
 	case lost && rpc != nil && ex.cp != nil && ex.cp.run != nil && !w.sse: // or the tool's own, see conn.call
 		body = ex.cp.take(gjson.ParseBytes(body))
+	case lost && (noted || ex.method == "" && !ex.get): // or it does not know what this is about
+		w.to.doubted()
+		resp.StatusCode, body = http.StatusAccepted, nil
 	case lost:
 		w.to.forgotten()
 		body = nil

@@ -28,6 +28,7 @@ type listener interface {
 	hear(incoming) bool
 	answered(id string)                                             // the answer to that request came, after captures took it
 	forgotten()                                                     // the server does not know the session any more
+	doubted()                                                       // it may be so
 	introduced(method string, odd []string, refusal *jsonrpc.Error) // how it answered initialize or server/discover, see hello
 }
 

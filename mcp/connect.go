@@ -148,7 +148,7 @@ func (c *conn) attempt() (context.Context, context.CancelFunc) {
 
 func (c *conn) newSession() *session {
 	s := &session{
-		cfg: c.cfg, log: c.log, complain: c.complain, group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(),
+		cfg: c.cfg, log: c.log, complain: c.complain, doubt: c.doubt, group: &c.host.group, hurry: c.host.ctx.Done(), opened: time.Now(),
 		logs: newServerLog(c.log),
 		runs: map[string]*running{}, givenUp: map[string]time.Time{}, questions: map[string]context.CancelFunc{},
 		dead: make(chan struct{}), pages: map[string]page{},

@@ -101,6 +101,12 @@ func (s *session) accuses(got answer) bool {
 	case got.status < 400:
 		return false
 	}
+	return s.accuse()
+}
+
+// accuse notes that something speaks against the session, and reports whether that is
+// worth a look: not so soon after another one.
+func (s *session) accuse() bool {
 	now := time.Now()
 	if before := s.accused.Swap(now.UnixNano()); before > 0 && now.Sub(time.Unix(0, before)) < accusePause {
 		s.accused.Store(before)

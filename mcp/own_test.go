@@ -1,11 +1,13 @@
 package mcp
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -109,6 +111,46 @@ func TestSessionLostBesideOwnErrors(t *testing.T) {
 			same := answer{rpc: &jsonrpc.Error{Code: -32000}, status: 404, lost: true}
 			if kept := c.own.has("run", same, false); kept != (row.runs == 2) {
 				t.Errorf("the tool's own error is kept: %v", kept)
+			}
+		})
+	}
+}
+
+// A server may not know what a cancellation is about, and say so as if it did not know
+// the session: that one stays.
+func TestCancellationRefused(t *testing.T) {
+	for name, body := range map[string]string{"plain": "", "an error": `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"unknown request"}}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript(t)
+			s.sessions(func(int, heard) bool { return true })
+			s.answer("POST tools/call", func(w http.ResponseWriter, r *http.Request, m heard) {
+				if m.get("params.name").String() == "run" {
+					<-r.Context().Done()
+					return
+				}
+				s.small(w, r, m)
+			})
+			s.answer("POST notifications/cancelled", func(w http.ResponseWriter, _ *http.Request, _ heard) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusNotFound)
+				fmt.Fprint(w, body)
+			})
+			h := newTestHost(t, config("box", stateful, s.front))
+			b := toolsOf(t, h, "box").Bind(nil)
+			lists := len(s.all("POST tools/list"))
+			for n := range 2 {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(50*time.Millisecond, cancel)
+				b.Call(ctx, "box__run", "")
+				eventually(t, "the cancellation", func() bool { return len(s.all("POST notifications/cancelled")) == n+1 })
+			}
+			eventually(t, "the look at the server", func() bool { return len(s.all("POST tools/list")) > lists })
+			if res := b.Call(t.Context(), "box__pure", ""); res.Text != "done" {
+				t.Errorf("%+v", res)
+			}
+			if made, looks := len(s.all("POST initialize")), len(s.all("POST tools/list"))-lists; made != 1 || looks != 1 {
+				t.Errorf("%d sessions, and %d looks at the server", made, looks)
 			}
 		})
 	}

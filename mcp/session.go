@@ -61,6 +61,7 @@ type session struct {
 	logLevel sdk.LoggingLevel                      // least level of log messages wanted, "" if the server has none
 	logs     *throttle                             // of what the server has to say
 	complain func(about, text string, args ...any) // see conn.complain
+	doubt    func(*session)                        // see conn.doubt
 
 	mu        sync.Mutex
 	closing   bool                          // no call may begin
@@ -99,6 +100,13 @@ func (s *session) kill(cause error) {
 
 // forgotten ends a session that the server does not know any more.
 func (s *session) forgotten() { s.kill(errSessionLost) }
+
+// doubted has the server looked at.
+func (s *session) doubted() {
+	if s.accuse() {
+		s.doubt(s)
+	}
+}
 
 // introduced notes how a server answered to initialize or server/discover.
 func (s *session) introduced(method string, odd []string, refusal *jsonrpc.Error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // minRoom is by how many bytes the heap may grow between two collections at the
-// least. Most of what a turn allocates is gone when it ends, and Go's own rule, by
+// least, while few turns wait. Most of what a turn allocates is gone when it ends, and Go's own rule, by
 // which a small heap is collected whenever it has doubled, costs short turns a tenth
 // of their time.
 const minRoom = 128 << 20
@@ -42,8 +42,8 @@ func keepRoom(*collected) {
 type collected struct{ _ *byte }
 
 // roomPercent is the GOGC with which a heap may double, or grow by minRoom if that is
-// more. Go takes its percentage of the stacks, too, which are most of the memory where
-// many turns wait: they would have as much again for garbage.
+// more; by less where many turns wait and their stacks hold most of the memory. Go alone
+// would give those a share of garbage besides.
 func roomPercent(live, stacks uint64) int {
 	return int(100 * max(live, minRoom) / max(live+stacks, 4<<20))
 }
