@@ -20,6 +20,7 @@ type sample struct {
 	total  time.Duration
 	first  time.Duration   // to the first byte of the body
 	chunks []time.Duration // of each paced chunk: from the LLM to here
+	quiet  time.Duration   // the longest time between two of them
 }
 
 // operation is what is measured: one turn, or what it is compared with.
@@ -81,6 +82,7 @@ func exchange(ctx context.Context, client *http.Client, base string, body []byte
 
 // read takes the whole answer, with the delay of each chunk that tells when it left.
 func (s *sample) read(lines *bufio.Reader, wanted string) (found bool, err error) {
+	var last time.Time
 	for {
 		line, err := lines.ReadSlice('\n')
 		for errors.Is(err, bufio.ErrBufferFull) { // a whole completion is one long line
@@ -91,7 +93,12 @@ func (s *sample) read(lines *bufio.Reader, wanted string) (found bool, err error
 		if _, after, ok := bytes.Cut(line, []byte(`"content":"t=`)); ok {
 			digits, _, _ := bytes.Cut(after, []byte(" "))
 			if sent, err := strconv.ParseInt(string(digits), 10, 64); err == nil {
-				s.chunks = append(s.chunks, time.Duration(time.Now().UnixNano()-sent))
+				now := time.Now()
+				s.chunks = append(s.chunks, time.Duration(now.UnixNano()-sent))
+				if !last.IsZero() {
+					s.quiet = max(s.quiet, now.Sub(last))
+				}
+				last = now
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -108,6 +115,7 @@ type measured struct {
 	totals  []time.Duration
 	firsts  []time.Duration
 	chunks  []time.Duration
+	quiet   time.Duration // the longest of all
 	elapsed time.Duration
 }
 
@@ -138,6 +146,7 @@ func load(ctx context.Context, op operation, connections int, length time.Durati
 				all.totals = append(all.totals, s.total)
 				all.firsts = append(all.firsts, s.first)
 				all.chunks = append(all.chunks, s.chunks...)
+				all.quiet = max(all.quiet, s.quiet)
 			}
 		})
 	}

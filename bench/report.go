@@ -38,6 +38,7 @@ type figure struct {
 	First      float64 `json:"first_byte_ms"`
 	ChunkP50   float64 `json:"chunk_p50_ms,omitempty"`
 	ChunkP99   float64 `json:"chunk_p99_ms,omitempty"`
+	Silence    float64 `json:"longest_silence_ms,omitempty"` // between two chunks
 	Throughput float64 `json:"per_second"`
 	Turns      int     `json:"turns"`
 
@@ -72,6 +73,7 @@ func (r *result) add(way int, m *measured) {
 	f.First = over(func(m *measured) float64 { return ms(quantile(m.firsts, 0.5)) })
 	f.ChunkP50 = over(func(m *measured) float64 { return ms(quantile(m.chunks, 0.5)) })
 	f.ChunkP99 = over(func(m *measured) float64 { return ms(quantile(m.chunks, 0.99)) })
+	f.Silence = over(func(m *measured) float64 { return ms(m.quiet) })
 	f.Throughput = over((*measured).throughput)
 }
 
@@ -160,7 +162,7 @@ func (r *report) markdown() string {
 	for _, one := range r.Results {
 		if one.Section != section {
 			section = one.Section
-			fmt.Fprintf(&b, "\n**%s**\n\n| | way | p50 ms | p99 ms | first byte ms | chunk p50 / p99 ms | turns a second |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n", title(section))
+			fmt.Fprintf(&b, "\n**%s**\n\n| | way | p50 ms | p99 ms | first byte ms | chunk p50 / p99 ms | longest silence ms | turns a second |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n", title(section))
 		}
 		for i, way := range one.Ways {
 			name := ""
@@ -171,11 +173,11 @@ func (r *report) markdown() string {
 				}
 			}
 			f := one.Figures[way]
-			chunk := ""
+			chunk, silence := "", ""
 			if f.ChunkP50 > 0 {
-				chunk = fmt.Sprintf("%.2f / %.2f", f.ChunkP50, f.ChunkP99)
+				chunk, silence = fmt.Sprintf("%.2f / %.2f", f.ChunkP50, f.ChunkP99), fmt.Sprintf("%.2f", f.Silence)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f | %.2f | %s | %.0f |\n", name, way, f.P50, f.P99, f.First, chunk, f.Throughput)
+			fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f | %.2f | %s | %s | %.0f |\n", name, way, f.P50, f.P99, f.First, chunk, silence, f.Throughput)
 		}
 	}
 	for _, o := range r.Open {
