@@ -66,19 +66,22 @@ func (r *report) judge() {
 	}
 }
 
-// judgeRounds compares what each further round adds. It asks the LLM and the tool, as a client does that is connected to
+// judgeRounds compares what each further round adds, as the mean of nine. It asks the LLM and the tool, as a client does that is connected to
 // both, and goes through Envoy once: one hop is what the same round of that client takes longer through Envoy.
 func (r *report) judgeRounds() {
-	one, three := r.find("turns", "1 rounds, whole", viaService), r.find("turns", "3 rounds, whole", viaService)
-	if one == nil || three == nil {
+	p50 := func(rounds int, way string) float64 {
+		if f := r.find("turns", fmt.Sprintf("%d rounds, whole", rounds), way); f != nil {
+			return f.P50
+		}
+		return 0
+	}
+	if p50(1, viaService) == 0 || p50(3, viaService) == 0 || p50(10, viaService) == 0 {
 		return
 	}
-	floorOne, floorThree := r.find("turns", "1 rounds, whole", byHandOnly), r.find("turns", "3 rounds, whole", byHandOnly)
-	envoyOne, envoyThree := r.find("turns", "1 rounds, whole", byHandVia), r.find("turns", "3 rounds, whole", byHandVia)
-	floor := (floorThree.P50 - floorOne.P50) / 2
-	hop := (envoyThree.P50-envoyOne.P50)/2 - floor
-	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, ((three.P50-one.P50)/2-floor)/hop)
-	r.most("3 rounds, by a Go client without Envoy, p50", 1.5, three.P50/floorThree.P50)
+	further := func(way string) float64 { return (p50(10, way) - p50(1, way)) / 9 }
+	floor := further(byHandOnly)
+	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, (further(viaService)-floor)/(further(byHandVia)-floor))
+	r.most("3 rounds, by a Go client without Envoy, p50", 1.5, p50(3, viaService)/p50(3, byHandOnly))
 }
 
 func (r *report) most(name string, limit, value float64) *budget {

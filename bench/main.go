@@ -14,6 +14,7 @@ import (
 
 type commands struct {
 	Run   runCommand   `cmd:"" default:"withargs" help:"measure and write the report"`
+	Page  pageCommand  `cmd:"" help:"make the page again of the figures of the last run"`
 	Micro microCommand `cmd:"" help:"run the Go benchmarks of the parts"`
 	Peers peersCommand `cmd:"" help:"measure other gateways on the same LLM and MCP server"`
 	Hold  holdCommand  `cmd:"" help:"keep one kind of turn running, for profiles"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,27 @@ import (
 
 	"github.com/mcp-via-llm/mcp-via-llm/e2e/rig"
 )
+
+// pageCommand makes the page again of figures that were measured before.
+type pageCommand struct {
+	JSON   string `help:"file with the figures" default:"bench/report.json"`
+	Report string `help:"Markdown file for the report" default:"docs/performance.md"`
+}
+
+func (c *pageCommand) Run() error {
+	data, err := os.ReadFile(c.JSON)
+	if err != nil {
+		return err
+	}
+	var out report
+	if err := json.Unmarshal(data, &out); err != nil {
+		return fmt.Errorf("%s: %w", c.JSON, err)
+	}
+	out.Budgets, out.Growth = nil, nil
+	out.judge()
+	out.grow()
+	return out.write(c.JSON, c.Report)
+}
 
 type runCommand struct {
 	Only    string        `help:"regular expression over section names" default:""`
