@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 )
 
 // budget is a ratio that the project keeps below (or above) a limit.
@@ -66,8 +64,9 @@ func (r *report) judge() {
 	}
 }
 
-// judgeRounds compares what each further round adds, as the mean of nine. It asks the LLM and the tool, as a client does that is connected to
-// both, and goes through Envoy once: one hop is what the same round of that client takes longer through Envoy.
+// judgeRounds compares what each further round adds, as the mean of nine. It asks the LLM and the tool, as a client does
+// that is connected to both, and goes through Envoy once: one hop is what the same round of that client takes longer
+// through Envoy.
 func (r *report) judgeRounds() {
 	p50 := func(rounds int, way string) float64 {
 		if f := r.find("turns", fmt.Sprintf("%d rounds, whole", rounds), way); f != nil {
@@ -97,13 +96,9 @@ func (r *report) least(name string, limit, value float64) *budget {
 
 // compare fails where a budget's ratio is worse than that of an earlier run by more than the slack.
 func (r *report) compare(file string, slack float64) error {
-	data, err := os.ReadFile(file)
+	before, err := readReport(file)
 	if err != nil {
 		return err
-	}
-	var before report
-	if err := json.Unmarshal(data, &before); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
 	}
 	var worse []error
 	for _, now := range r.Budgets {

@@ -42,22 +42,18 @@ func (c *holdCommand) Run() error {
 	defer session.Close()
 	way := (&bench{stack: s, client: newClient(c.Conns), session: session}).operation
 	p := plan{Rounds: c.Rounds, Mixed: c.Mixed, Stream: c.Stream, Chunks: c.Chunks, History: c.History, SlowMS: int(c.Slow / time.Millisecond)}
-	pids := []int{s.rig.Service.PID(), s.rig.Envoy.PID()}
-	names := []string{"service", "Envoy"}
-	for _, one := range s.processes {
-		pids, names = append(pids, one.PID()), append(names, one.Name)
-	}
-	before := make([]time.Duration, len(pids))
-	for i, pid := range pids {
-		before[i] = cpuTime(pid)
+	processes := append([]*rig.Process{s.rig.Service, s.rig.Envoy}, s.processes...)
+	before := make([]time.Duration, len(processes))
+	for i, one := range processes {
+		before[i] = cpuTime(one.PID())
 	}
 	m, err := load(context.Background(), way(c.Way, p), c.Conns, c.Length)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("p50 %s ms, p99 %s ms, %.0f turns a second; CPU for each:", milliseconds(quantile(m.totals, 0.5)), milliseconds(quantile(m.totals, 0.99)), m.throughput())
-	for i, pid := range pids {
-		fmt.Printf(" %s %.3f ms", names[i], (cpuTime(pid)-before[i]).Seconds()*1000/float64(len(m.totals)))
+	for i, one := range processes {
+		fmt.Printf(" %s %s ms", one.Name, milliseconds((cpuTime(one.PID())-before[i])/time.Duration(len(m.totals))))
 	}
 	fmt.Println()
 	return nil

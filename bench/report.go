@@ -117,6 +117,19 @@ func (r *report) find(section, row, way string) *figure {
 	return nil
 }
 
+// readReport reads the figures that write has stored.
+func readReport(file string) (*report, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := new(report)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
 // write stores the figures, and puts them into the page.
 func (r *report) write(figures, page string) error {
 	data, err := json.MarshalIndent(r, "", " ")

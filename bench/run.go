@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,13 +19,9 @@ type pageCommand struct {
 }
 
 func (c *pageCommand) Run() error {
-	data, err := os.ReadFile(c.JSON)
+	out, err := readReport(c.JSON)
 	if err != nil {
 		return err
-	}
-	var out report
-	if err := json.Unmarshal(data, &out); err != nil {
-		return fmt.Errorf("%s: %w", c.JSON, err)
 	}
 	out.Budgets, out.Growth = nil, nil
 	out.judge()

@@ -12,9 +12,9 @@ import (
 )
 
 // minRoom is by how many bytes the heap may grow between two collections at the
-// least, while few turns wait. Most of what a turn allocates is gone when it ends, and Go's own rule, by
-// which a small heap is collected whenever it has doubled, costs short turns a tenth
-// of their time.
+// least, while few turns wait. Most of what a turn allocates is gone when it ends, and
+// Go's own rule, by which a small heap is collected whenever it has doubled, costs short
+// turns a tenth of their time.
 const minRoom = 128 << 20
 
 // tuneMemory fits the runtime to its container and its work: nine tenths of the
