@@ -24,7 +24,7 @@ type benchmark struct {
 
 func (c *microCommand) Run() error {
 	command := exec.Command("go", "test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "200ms", "-count", strconv.Itoa(c.Count),
-		"./sse", "./chat", "./loop", "./sessions", "./telemetry")
+		"./sse", "./chat", "./loop", "./sessions", "./telemetry", "./cmd/mcp-via-llm")
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if err != nil {

@@ -86,20 +86,7 @@ func egress(cfg *config.Config) *url.URL {
 // swap puts a configuration in force for new requests.
 func (a *app) swap(cfg *config.Config) {
 	s := &snapshot{app: a, config: cfg, profiles: profiles(cfg), loopURL: mustParse(cfg.LLM.LoopURL), callers: fromCallers(cfg)}
-	options := loop.Options{
-		Client:           s.client,
-		Tools:            s.tools,
-		Transport:        extproc.Transport(),
-		Aside:            extproc.Aside(),
-		Memory:           a.memory,
-		Identity:         s.identity,
-		Private:          private(cfg),
-		Degrade:          cfg.Store.OnError == config.OnErrorDegrade,
-		MaxRequestBytes:  cfg.MaxRequestBytes,
-		MaxResponseBytes: cfg.MaxResponseBytes,
-		Log:              a.log,
-	}
-	a.observed(&options, cfg)
+	options := s.options()
 	s.behind = loop.New(options)
 	if cfg.LLM.BaseURL != "" {
 		options.Transport = &direct{base: mustParse(cfg.LLM.BaseURL), next: directTransport}
@@ -113,6 +100,25 @@ func (a *app) swap(cfg *config.Config) {
 	a.audit.Update(cfg.Audit.Target())
 	a.current.Store(s)
 	a.begin(cfg)
+}
+
+// options are those of the snapshot's handler behind Envoy.
+func (s *snapshot) options() loop.Options {
+	options := loop.Options{
+		Client:           s.client,
+		Tools:            s.tools,
+		Transport:        extproc.Transport(),
+		Aside:            extproc.Aside(),
+		Memory:           s.app.memory,
+		Identity:         s.identity,
+		Private:          private(s.config),
+		Degrade:          s.config.Store.OnError == config.OnErrorDegrade,
+		MaxRequestBytes:  s.config.MaxRequestBytes,
+		MaxResponseBytes: s.config.MaxResponseBytes,
+		Log:              s.app.log,
+	}
+	s.app.observed(&options, s.config)
+	return options
 }
 
 // mustParse parses a URL that the configuration has validated.

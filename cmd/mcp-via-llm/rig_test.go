@@ -106,14 +106,14 @@ func stdioServer() string {
 	return fmt.Sprintf("{command: [%q], env: {%s: '1'}, optional: false}", os.Args[0], asServer)
 }
 
-func writeConfig(t *testing.T, text string) string {
+func writeConfig(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, text)
 	return path
 }
 
-func put(t *testing.T, path, text string) {
+func put(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
