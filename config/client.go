@@ -249,15 +249,20 @@ func (c *Config) Client(name string) (*Client, error) {
 // metadata x-mcp-client that a route sets), else by the first glob that matches
 // the route's name, else the default. An unknown name is an error.
 func (c *Config) ClientFor(named, route string) (string, *Client, error) {
-	name := named
-	if name == "" {
-		name = c.Routes.match(route)
-	}
+	name := c.NameFor(named, route)
 	client, err := c.Client(name)
 	if err != nil {
 		return name, nil, fmt.Errorf("the route names an unknown profile: %w", err)
 	}
 	return name, client, nil
+}
+
+// NameFor is the name of the profile that ClientFor gives.
+func (c *Config) NameFor(named, route string) string {
+	if named != "" {
+		return named
+	}
+	return c.Routes.match(route)
 }
 
 func (rs Routes) match(route string) string {

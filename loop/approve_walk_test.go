@@ -101,7 +101,7 @@ func (w *askWalk) handler(memory *Memory) http.Handler {
 	client.HistoryMaxBytes, client.Elicit, client.SessionTTL = 0, true, 24*time.Hour // whoever is asked has time to answer
 	return New(Options{
 		Client:    func(*http.Request) (*Client, error) { return client, nil },
-		Tools:     func(context.Context, *Client, []string, *http.Request, []string) Tools { return tools },
+		Tools:     func(context.Context, *Client, []string, *http.Request, string, []string) Tools { return tools },
 		Transport: w.llm, Memory: memory,
 		Identity: func(*http.Request) string { return "alice" },
 	})

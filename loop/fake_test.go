@@ -269,7 +269,7 @@ func (g *rig) handler() http.Handler {
 	if o.Client == nil {
 		o.Client = func(*http.Request) (*Client, error) { return g.client, nil }
 	}
-	o.Tools = func(context.Context, *Client, []string, *http.Request, []string) Tools { return g.tools }
+	o.Tools = func(context.Context, *Client, []string, *http.Request, string, []string) Tools { return g.tools }
 	return New(o)
 }
 

@@ -144,9 +144,9 @@ type Options struct {
 	// Client gives the profile of a request. A *chat.Error is sent to the client
 	// as it is; any other error is logged and answered with a 500.
 	Client func(*http.Request) (*Client, error)
-	// Tools gives the tools of those servers for a request whose client has
-	// functions with the names in taken.
-	Tools func(ctx context.Context, c *Client, servers []string, r *http.Request, taken []string) Tools
+	// Tools gives the tools of those servers for a request of the identity, whose
+	// client has functions with the names in taken.
+	Tools func(ctx context.Context, c *Client, servers []string, r *http.Request, identity string, taken []string) Tools
 	// Transport sends the request of every segment.
 	Transport http.RoundTripper
 	// Aside sends requests beside the turn's own, before its first, after its last
@@ -273,9 +273,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r, span := h.startTurn(r, client, req, start)
 	defer span.End()
-	t := newTurn(h, w, r, client, req, h.Tools(r.Context(), client, servers, r, req.Names))
+	identity := h.Identity(r)
+	t := newTurn(h, w, r, client, req, h.Tools(r.Context(), client, servers, r, identity, req.Names))
 	t.start, t.span, t.servers = start, span, servers
-	t.session = h.openSession(client, r, req)
+	t.session = h.openSession(client, identity, r, req)
 	t.report()
 	if err := t.remember(r.Context()); err != nil {
 		t.over = h.OnStart(t.rec)

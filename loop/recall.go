@@ -20,8 +20,7 @@ var storeAway = &chat.Error{Status: http.StatusServiceUnavailable, Type: "server
 
 // openSession says whose memory a request has: the profile, the proven identity,
 // and whom the application speaks for.
-func (h *handler) openSession(c *Client, r *http.Request, req *chat.Request) *session {
-	identity := h.Identity(r)
+func (h *handler) openSession(c *Client, identity string, r *http.Request, req *chat.Request) *session {
 	return &session{Memory: h.Memory, ttl: c.SessionTTL,
 		scope: sessions.Scope{Client: c.Name + "/" + identity, ID: scopeID(c.Name, identity, req.User, r.Header.Get(HeaderSession))}}
 }

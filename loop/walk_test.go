@@ -89,7 +89,7 @@ func (w *walk) handler(memory *Memory) http.Handler {
 	client.SessionTTL, client.HistoryMaxBytes, client.MaxIterations = 10_000*time.Hour, 0, 1000
 	return New(Options{
 		Client:    func(*http.Request) (*Client, error) { return client, nil },
-		Tools:     func(context.Context, *Client, []string, *http.Request, []string) Tools { return w.tools },
+		Tools:     func(context.Context, *Client, []string, *http.Request, string, []string) Tools { return w.tools },
 		Transport: w.llm, Memory: memory,
 		Identity: func(r *http.Request) string { return r.Header.Get("Authorization") },
 	})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -90,40 +89,66 @@ type Toolset struct {
 // waits for those still in their first attempt to connect, until ctx ends or
 // that attempt has taken 3 s or its ConnectTimeout; for nothing else.
 func (h *Host) Toolset(ctx context.Context, q Query) *Toolset {
-	var names []string
-	var conns []*conn
-	var key strings.Builder
-	for _, name := range q.Servers {
-		if slices.Contains(names, name) {
+	// Of a toolset that is there already only the key is made, without allocation.
+	var forKey [512]byte
+	var forConns [8]*conn
+	var forCatalogs [8]*catalog
+	key, conns, from := forKey[:0], forConns[:0], forCatalogs[:0]
+	for i, name := range q.Servers {
+		if slices.Contains(q.Servers[:i], name) {
 			continue
 		}
 		c := h.connFor(name, q.Header)
-		names, conns = append(names, name), append(conns, c)
-		key.WriteString(strconv.Quote(name))
+		conns = append(conns, c)
+		key = strconv.AppendQuote(key, name)
 		if c != nil {
-			key.WriteString(c.id)
+			key = append(key, c.id...)
 		}
 	}
 	q.Schema = cmp.Or(q.Schema, schema.OpenAI)
-	fmt.Fprint(&key, q.MaxTools, q.Resources, q.Prompts, q.Schema, q.MaxBytes)
-	if q.Filter != nil {
-		key.WriteString(strconv.Quote(q.Filter.Key()))
-	}
-	from := make([]*catalog, len(conns))
-	for i, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
+	key = q.appendKey(key)
+	for _, c := range conns { // all are connecting by now, so this waits for the slowest, not for each
+		var now *catalog
 		if c != nil {
 			c.waitWhole(ctx, h.opts.Patience)
-			from[i] = c.current.Load().catalog
+			now = c.current.Load().catalog
 		}
+		from = append(from, now)
 	}
-	return h.sets.get(key.String(), from, func() *Toolset { return h.newToolset(q, names, conns, from) })
+	if ts := h.sets.get(key, from); ts != nil {
+		return ts
+	}
+	ts := h.newToolset(q, slices.Clone(conns), slices.Clone(from))
+	h.sets.put(string(key), ts)
+	return ts
+}
+
+// appendKey appends what tells toolsets of the same servers apart.
+func (q *Query) appendKey(key []byte) []byte {
+	for _, n := range []int{q.MaxTools, q.MaxBytes} {
+		key = append(strconv.AppendInt(key, int64(n), 10), ' ')
+	}
+	for _, b := range []bool{q.Resources, q.Prompts} {
+		key = append(strconv.AppendBool(key, b), ' ')
+	}
+	key = append(key, q.Schema...)
+	if q.Filter != nil {
+		key = strconv.AppendQuote(key, q.Filter.Key())
+	}
+	return key
 }
 
 // maxWork bounds what a server's schemas may cost, in values that are handled: a
 // second or two. 2,000 tools with 100 values each cost a fifth of it.
 const maxWork = 1_000_000
 
-func (h *Host) newToolset(q Query, names []string, conns []*conn, from []*catalog) *Toolset {
+func (h *Host) newToolset(q Query, conns []*conn, from []*catalog) *Toolset {
+	var names []string
+	for _, name := range q.Servers {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	ts := &Toolset{host: h, from: from, maxTools: q.MaxTools, maxBytes: q.MaxBytes, dialect: q.Schema}
 	var origins []origin
 	for i, cat := range from {
@@ -258,19 +283,22 @@ type toolsetCache struct {
 // maxToolsets bounds the cache; it is emptied when full.
 const maxToolsets = 256
 
-func (tc *toolsetCache) get(key string, from []*catalog, build func() *Toolset) *Toolset {
+// get gives the toolset of a key, if it was made of these catalogs.
+func (tc *toolsetCache) get(key []byte, from []*catalog) *Toolset {
 	tc.mu.Lock()
-	ts := tc.sets[key]
+	ts := tc.sets[string(key)]
 	tc.mu.Unlock()
-	if ts != nil && slices.Equal(ts.from, from) {
-		return ts
+	if ts == nil || !slices.Equal(ts.from, from) {
+		return nil
 	}
-	ts = build()
+	return ts
+}
+
+func (tc *toolsetCache) put(key string, ts *Toolset) {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
 	if tc.sets == nil || len(tc.sets) >= maxToolsets {
 		tc.sets = map[string]*Toolset{}
 	}
 	tc.sets[key] = ts
-	return ts
 }

@@ -43,9 +43,12 @@ type app struct {
 type snapshot struct {
 	app      *app
 	config   *config.Config
+	clients  map[string]*loop.Client
 	profiles map[string]*policy.Profile
 	loopURL  *url.URL
-	callers  []string     // headers by which MCP servers tell callers apart
+	callers  []header     // by which MCP servers tell callers apart
+	unsafe   []header     // that MCP servers get, if they do not repeat the LLM credential
+	proof    string       // the header that proves who sent a request; "" for none
 	behind   http.Handler // behind Envoy
 	direct   http.Handler // on net/http, without Envoy
 }
@@ -85,7 +88,7 @@ func egress(cfg *config.Config) *url.URL {
 
 // swap puts a configuration in force for new requests.
 func (a *app) swap(cfg *config.Config) {
-	s := &snapshot{app: a, config: cfg, profiles: profiles(cfg), loopURL: mustParse(cfg.LLM.LoopURL), callers: fromCallers(cfg)}
+	s := newSnapshot(a, cfg)
 	options := s.options()
 	s.behind = loop.New(options)
 	if cfg.LLM.BaseURL != "" {
@@ -100,6 +103,14 @@ func (a *app) swap(cfg *config.Config) {
 	a.audit.Update(cfg.Audit.Target())
 	a.current.Store(s)
 	a.begin(cfg)
+}
+
+// newSnapshot prepares what requests need of a configuration.
+func newSnapshot(a *app, cfg *config.Config) *snapshot {
+	return &snapshot{
+		app: a, config: cfg, clients: loopClients(cfg), profiles: profiles(cfg), loopURL: mustParse(cfg.LLM.LoopURL),
+		callers: headers(fromCallers(cfg)), unsafe: headers(forwarded(cfg)), proof: http.CanonicalHeaderKey(cfg.Identity.Header),
+	}
 }
 
 // options are those of the snapshot's handler behind Envoy.
@@ -181,11 +192,11 @@ func (s *snapshot) client(r *http.Request) (*loop.Client, error) {
 			named = values[0]
 		}
 	}
-	name, profile, err := s.config.ClientFor(named, route)
-	if err != nil {
-		return nil, err
+	if client := s.clients[s.config.NameFor(named, route)]; client != nil {
+		return client, nil
 	}
-	return loopClient(name, profile), nil
+	_, _, err := s.config.ClientFor(named, route)
+	return nil, err
 }
 
 // errLooped answers the service's own request that came back through the filter.
@@ -205,11 +216,11 @@ func query(c *loop.Client, servers []string, header http.Header, rules *policy.P
 	}
 }
 
-func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, taken []string) loop.Tools {
+func (s *snapshot) tools(ctx context.Context, c *loop.Client, servers []string, r *http.Request, identity string, taken []string) loop.Tools {
 	set := s.app.host.Toolset(ctx, query(c, servers, s.forwardable(ctx, r.Header), s.profiles[c.Name]))
 	bound := set.Bind(taken)
 	s.app.omitted(ctx, c, bound, len(taken))
-	return &toolset{Binding: bound, set: set, servers: servers, guard: s.guard(c, r)}
+	return &toolset{Binding: bound, set: set, servers: servers, guard: s.guard(c, r, identity)}
 }
 
 // observe is told of external-processing streams. Of an exchange that the client, or

@@ -73,53 +73,68 @@ func fromCallers(cfg *config.Config) []string {
 // application with one LLM key, but reach MCP servers with credentials of their
 // own: what a server told one of them is not for the others. It is empty for a
 // request without such a credential.
-func onBehalf(names []string, h http.Header) string {
-	hash, any := sha256.New(), false
+func onBehalf(names []header, h http.Header) string {
+	var all []byte
 	for _, name := range names {
-		for _, value := range h.Values(name) {
-			any = true
-			fmt.Fprintf(hash, "%s:%d:%s", name, len(value), value)
+		for _, value := range h[name.key] {
+			all = fmt.Appendf(all, "%s:%d:%s", name.name, len(value), value)
 		}
 	}
-	if !any {
+	if all == nil {
 		return ""
 	}
-	return "+" + hex.EncodeToString(hash.Sum(nil)[:16])
+	sum := sha256.Sum256(all)
+	return "+" + hex.EncodeToString(sum[:16])
 }
 
 // minSecret is the least length of a credential that is looked for inside other values.
 const minSecret = 8
 
+// forwarded are the request headers that servers get, or tokens are exchanged for, and
+// in which the LLM credential must not be.
+func forwarded(cfg *config.Config) (all []string) {
+	for _, server := range cfg.Servers {
+		all = append(all, server.ForwardHeaders...)
+		if a := server.Auth; a != nil && a.TokenExchange != nil && !a.TokenExchange.AllowLLMCredential {
+			all = append(all, a.TokenExchange.SubjectHeader)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // forwardable are a request's headers for MCP servers. Where a caller repeats its LLM
 // credential in a header that is forwarded, or exchanged, that header is missing: no
 // MCP server may get the credential, whoever sends it there.
 func (s *snapshot) forwardable(ctx context.Context, h http.Header) http.Header {
-	var secrets []string
-	for _, name := range config.LLMCredentials() {
-		for _, value := range h.Values(name) {
-			if fields := strings.Fields(value); len(fields) > 0 { // after its scheme (RFC 9110, section 11.4)
-				secrets = append(secrets, fields[len(fields)-1])
-			}
-		}
-	}
 	out := h
-	for _, server := range s.config.Servers {
-		names := server.ForwardHeaders
-		if a := server.Auth; a != nil && a.TokenExchange != nil && !a.TokenExchange.AllowLLMCredential {
-			names = append(slices.Clone(names), a.TokenExchange.SubjectHeader)
+	for _, header := range s.unsafe {
+		if len(out[header.key]) == 0 || !repeatsAny(out[header.key], secrets(h)) {
+			continue
 		}
-		for _, name := range names {
-			if !slices.ContainsFunc(out.Values(name), func(value string) bool { return repeats(value, secrets) }) {
-				continue
-			}
-			out = out.Clone()
-			out.Del(name)
-			if _, said := s.app.repeated.LoadOrStore(strings.ToLower(name), true); !said {
-				s.app.log.WarnContext(ctx, "a caller repeats its LLM credential in a header that MCP servers get; it is not sent on", "header", name)
-			}
+		out = out.Clone()
+		delete(out, header.key)
+		if _, said := s.app.repeated.LoadOrStore(strings.ToLower(header.name), true); !said {
+			s.app.log.WarnContext(ctx, "a caller repeats its LLM credential in a header that MCP servers get; it is not sent on", "header", header.name)
 		}
 	}
 	return out
+}
+
+// secrets are the credentials for the LLM that a request has.
+func secrets(h http.Header) (all []string) {
+	for _, name := range llmCredentials {
+		for _, value := range h[name.key] {
+			if fields := strings.Fields(value); len(fields) > 0 { // after its scheme (RFC 9110, section 11.4)
+				all = append(all, fields[len(fields)-1])
+			}
+		}
+	}
+	return all
+}
+
+func repeatsAny(values, secrets []string) bool {
+	return slices.ContainsFunc(values, func(value string) bool { return repeats(value, secrets) })
 }
 
 // repeats says whether a value is, or holds, one of the secrets.

@@ -76,7 +76,7 @@ servers:
 	if got := private(cfg); !slices.Equal(got, []string{"x-tenant", "x-token", "x-user"}) {
 		t.Errorf("%q", got)
 	}
-	s := &snapshot{config: cfg, callers: fromCallers(cfg)}
+	s := newSnapshot(nil, cfg)
 	seen := map[string]int{}
 	for i, h := range []http.Header{
 		{}, {"X-User": {"ann"}}, {"X-User": {"bob"}}, {"X-Token": {"ann"}}, {"X-Token": {"a", "b"}}, {"X-Token": {"ab"}}, {"X-Token": {""}},
@@ -102,7 +102,7 @@ servers:
   c: {url: "https://h", auth: {token_exchange: {subject_header: X-User, token_url: "https://sts"}}}
 `)
 	var said strings.Builder
-	s := &snapshot{config: cfg, app: &app{log: slog.New(slog.NewTextHandler(&said, nil))}}
+	s := newSnapshot(&app{log: slog.New(slog.NewTextHandler(&said, nil))}, cfg)
 	for _, tt := range []struct {
 		in   http.Header
 		lost []string

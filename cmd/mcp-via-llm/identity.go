@@ -27,10 +27,8 @@ func (s *snapshot) sender(r *http.Request) string {
 	if info == nil {
 		info = &extproc.Info{}
 	}
-	if name := s.config.Identity.Header; name != "" {
-		if value := r.Header.Get(name); value != "" {
-			return "header:" + value
-		}
+	if value := first(r.Header, s.proof); s.proof != "" && value != "" {
+		return "header:" + value
 	}
 	for _, from := range s.config.Identity.From {
 		var value string
@@ -67,13 +65,35 @@ func jwtSubject(info *extproc.Info) string {
 	return ""
 }
 
+// llmCredentials are the headers that usually carry the credential for the LLM.
+var llmCredentials = headers(config.LLMCredentials())
+
 // presented is a hash of the credential that the caller presents to the LLM.
 func presented(h http.Header) string {
-	for _, name := range config.LLMCredentials() {
-		if value := h.Get(name); value != "" {
-			sum := sha256.Sum256([]byte(http.CanonicalHeaderKey(name) + value))
+	for _, name := range llmCredentials {
+		if value := first(h, name.key); value != "" {
+			sum := sha256.Sum256([]byte(name.key + value))
 			return hex.EncodeToString(sum[:16])
 		}
+	}
+	return ""
+}
+
+// header is the name of a header as it is written, and as [http.Header] has it.
+type header struct{ name, key string }
+
+func headers(names []string) []header {
+	all := make([]header, len(names))
+	for i, name := range names {
+		all[i] = header{name, http.CanonicalHeaderKey(name)}
+	}
+	return all
+}
+
+// first is the first value of a header, by its canonical name.
+func first(h http.Header, key string) string {
+	if values := h[key]; len(values) > 0 {
+		return values[0]
 	}
 	return ""
 }

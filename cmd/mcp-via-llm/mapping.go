@@ -46,6 +46,15 @@ func mcpServers(cfg *config.Config) []mcp.Server {
 	return all
 }
 
+// loopClients maps the client profiles.
+func loopClients(cfg *config.Config) map[string]*loop.Client {
+	all := map[string]*loop.Client{}
+	for name, client := range cfg.Clients {
+		all[name] = loopClient(name, &client)
+	}
+	return all
+}
+
 func loopClient(name string, c *config.Client) *loop.Client {
 	var sampling loop.Sampling
 	if c.Sampling != nil {

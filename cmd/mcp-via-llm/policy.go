@@ -66,12 +66,12 @@ func (a *app) closeAudit() {
 }
 
 // guard stands in front of the tools of one request.
-func (s *snapshot) guard(c *loop.Client, r *http.Request) *policy.Guard {
+func (s *snapshot) guard(c *loop.Client, r *http.Request, identity string) *policy.Guard {
 	return &policy.Guard{
 		Profile:  s.profiles[c.Name],
 		Limits:   &s.app.limits,
 		Audit:    s.app.audit,
-		Identity: s.identity(r),
+		Identity: identity,
 		Request:  r.Header.Get("X-Request-Id"),
 		Observe: func(call policy.Call, why *policy.Refusal, waited time.Duration) {
 			s.app.telemetry.ToolCall(r.Context(), call.Tool.Server, call.Tool.Original, why.Outcome, waited)
