@@ -39,7 +39,7 @@ type flight struct {
 // call itself, so that a single one costs no goroutine.
 func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 	f := &flight{t: t, place: place, calls: calls, targets: t.bound, results: make([]Result, len(calls)), wanted: make(chan struct{}, 1), stands: make(chan struct{})}
-	ctx, cancel := context.WithCancel(t.calls)
+	ctx, cancel := context.WithCancel(t.callContext())
 	f.cancel = cancel
 	var missing []int
 	for i, call := range calls {

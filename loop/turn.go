@@ -55,7 +55,7 @@ type turn struct {
 
 	// One of the two makes the client's answer out of those of the segments.
 	relay  *chat.Relay
-	whole  *chat.Whole
+	whole  chat.Whole
 	answer *answer
 	queued []string // chunks of a broken attempt, to be shown when the answer begins
 
@@ -64,16 +64,20 @@ type turn struct {
 	shown   int          // bytes of images that the model gets
 	midway  bool         // the request only goes on from a pause: its first segment is none of a new turn
 
-	calls context.Context // of the MCP calls
-	untie func() bool     // lets them go on when the turn has ended
+	ctx   context.Context         // of the turn
+	calls context.Context         // of its MCP calls; nil before the first, see callContext
+	stop  context.CancelCauseFunc // ends them
+	untie func() bool             // lets them go on when the turn has ended
 }
 
 func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req *chat.Request, tools Tools) *turn {
-	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, start: time.Now(), span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
-	dialect := chat.Dialects[c.Dialect]
-	known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
-	t.relay = &chat.Relay{Known: known, Hidden: t.hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
-	t.whole = &chat.Whole{Hidden: t.hidden, Dialect: dialect}
+	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
+	hidden, dialect := t.hidden, chat.Dialects[c.Dialect]
+	t.whole = chat.Whole{Hidden: hidden, Dialect: dialect}
+	if req.Stream {
+		known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
+		t.relay = &chat.Relay{Known: known, Hidden: hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
+	}
 	if c.MaxParallelCalls > 0 {
 		t.places = make(chan struct{}, c.MaxParallelCalls)
 	}
@@ -110,18 +114,15 @@ func (t *turn) run() {
 	ctx, cancel := context.WithCancelCause(t.r.Context())
 	defer cancel(nil)
 	if t.client.LoopTimeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, t.client.LoopTimeout, errLoopTimeout)
-		defer stop()
+		defer time.AfterFunc(t.client.LoopTimeout, func() { cancel(errLoopTimeout) }).Stop()
 	}
 	if t.req.Stream && t.client.Keepalive > 0 {
 		defer t.answer.keepAlive(t.client.Keepalive)()
 	}
-	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	t.ctx = ctx
 	defer func() {
-		if t.untie() {
-			stop(nil) // here and now: AfterFunc would start a goroutine for it
+		if t.calls != nil && t.untie() {
+			t.stop(nil) // here and now: AfterFunc would start a goroutine for it
 		}
 	}()
 	t.journal.abort = cancel
@@ -146,6 +147,18 @@ func (t *turn) run() {
 		t.journal.broken(ctx)
 		t.fail(ctx, err)
 	}
+}
+
+// callContext is the context of the turn's MCP calls, which may outlive it. Many turns
+// make none.
+func (t *turn) callContext() context.Context {
+	if t.calls == nil {
+		ctx := t.ctx
+		calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+		t.calls, t.stop = calls, stop
+		t.untie = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	}
+	return t.calls
 }
 
 // loop goes from segment to segment until there is an answer for the client.
@@ -304,7 +317,7 @@ var errCrashed = errors.New("the gateway failed")
 // crashed closes the report of a turn that panicked: its client gets a 500, or an
 // answer that breaks off.
 func (t *turn) crashed() {
-	if t.rec.Report().StopReason == "" {
+	if !t.rec.Ended() {
 		t.failure = "internal_error"
 		t.end(StopError, http.StatusInternalServerError, errCrashed)
 	}
