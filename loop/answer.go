@@ -14,6 +14,7 @@ import (
 // keep-alive; until then an error can still have a status of its own.
 type answer struct {
 	w     http.ResponseWriter
+	flush func() error
 	limit int64
 
 	mu      sync.Mutex
@@ -31,7 +32,7 @@ type answer struct {
 }
 
 func newAnswer(w http.ResponseWriter, limit int64) *answer {
-	return &answer{w: w, limit: limit}
+	return &answer{w: w, limit: limit, flush: http.NewResponseController(w).Flush}
 }
 
 // open takes the headers of the provider's response for the client's, if nothing
@@ -110,7 +111,7 @@ func (a *answer) write(b []byte) error {
 		a.first, a.news = a.last, a.last
 	}
 	if _, a.err = a.w.Write(b); a.err == nil {
-		http.NewResponseController(a.w).Flush() //nolint:errcheck // a writer that cannot flush buffers
+		a.flush() //nolint:errcheck // a writer that cannot flush buffers
 	}
 	return a.err
 }

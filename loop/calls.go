@@ -35,24 +35,40 @@ func (t *turn) moved(name, arguments, target string) bool {
 }
 
 // runCall runs one call, if it still is of target. A panic of the tool's side ends the call, not the process.
-func (t *turn) runCall(ctx context.Context, call chat.Call, target string) (result Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.h.Log.ErrorContext(ctx, "a tool call panicked", "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
-			result = Result{Text: fmt.Sprintf("Error: the tool %q failed inside the gateway.", call.Name), Outcome: "failed"}
-		}
-	}()
-	if ctx.Err() != nil {
-		return t.refuse(ctx, call, Result{Text: "Error: the call was cancelled before it began.", Outcome: "cancelled"})
-	}
-	if call.Bad != "" {
-		return t.refuse(ctx, call, badArguments(call))
-	}
-	if t.moved(call.Name, call.Arguments, target) {
-		t.h.Log.WarnContext(ctx, "a call was not run: its name has come to be another tool's", "tool", call.Name)
-		return t.refuse(ctx, call, Result{Text: noticeMoved, Outcome: "unknown_tool"})
+func (t *turn) runCall(ctx context.Context, call *chat.Call, target string) (result Result) {
+	defer t.panicked(ctx, call.Name, &result)
+	if refused := t.unfit(ctx, call, target); refused != nil {
+		return t.refuse(ctx, call, refused)
 	}
 	result = t.tools.Call(ctx, call.Name, call.Arguments)
+	t.trim(ctx, &result)
+	return result
+}
+
+// panicked makes a result of a panic.
+func (t *turn) panicked(ctx context.Context, name string, result *Result) {
+	if p := recover(); p != nil {
+		t.h.Log.ErrorContext(ctx, "a tool call panicked", "tool", name, "panic", p, "stack", string(debug.Stack()))
+		*result = Result{Text: fmt.Sprintf("Error: the tool %q failed inside the gateway.", name), Outcome: "failed"}
+	}
+}
+
+// unfit is the result of a call that cannot be made; nil if it can.
+func (t *turn) unfit(ctx context.Context, call *chat.Call, target string) *Result {
+	switch {
+	case ctx.Err() != nil:
+		return &Result{Text: "Error: the call was cancelled before it began.", Outcome: "cancelled"}
+	case call.Bad != "":
+		return badArguments(call)
+	case t.moved(call.Name, call.Arguments, target):
+		t.h.Log.WarnContext(ctx, "a call was not run: its name has come to be another tool's", "tool", call.Name)
+		return &Result{Text: noticeMoved, Outcome: "unknown_tool"}
+	}
+	return nil
+}
+
+// trim leaves of a result what the turn can use, and adds what the call cost.
+func (t *turn) trim(ctx context.Context, result *Result) {
 	result.Text = t.fit(result.Text)
 	if a, ok := AskerFrom(ctx).(*asker); ok {
 		result.usage = a.spent()
@@ -60,13 +76,12 @@ func (t *turn) runCall(ctx context.Context, call chat.Call, target string) (resu
 	if !t.shows() {
 		result.Images = nil
 	}
-	return result
 }
 
 // refuse tells the tools of a call that is not made.
-func (t *turn) refuse(ctx context.Context, call chat.Call, result Result) Result {
+func (t *turn) refuse(ctx context.Context, call *chat.Call, result *Result) Result {
 	t.tools.Refused(ctx, call.Name, call.Written(), result.Outcome)
-	return result
+	return *result
 }
 
 // leastRoom is what a result may take of the turn's room when that is used up.
@@ -86,7 +101,7 @@ func (t *turn) fit(text string) string {
 	return fitting
 }
 
-func badArguments(call chat.Call) Result {
-	return Result{Outcome: "invalid_arguments",
+func badArguments(call *chat.Call) *Result {
+	return &Result{Outcome: "invalid_arguments",
 		Text: fmt.Sprintf("Error: the call of %q was not run, because its arguments cannot be used: %s. Send one JSON object that fits the function's parameters.", call.Name, call.Bad)}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
@@ -19,7 +21,9 @@ type flight struct {
 	calls   []chat.Call
 	targets []string // of the calls
 	results []Result
+	missing []int           // places of the calls that are to run
 	done    []chan struct{} // closed when the result is there
+	ctx     context.Context // of the calls
 	cancel  context.CancelFunc
 
 	notes sync.RWMutex // read while a result is noted in the turn's journal and report
@@ -33,15 +37,11 @@ type flight struct {
 	record *held         // nil if it cannot
 }
 
-// fly starts the MCP calls of a segment, save those whose results are known. Every
-// call will have a result: one that says what went wrong, if need be. Where no server
-// can have the user asked, the turn has nothing to do but wait: it runs the last
-// call itself, so that a single one costs no goroutine.
-func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
+// flight prepares the MCP calls of a segment, save those whose results are known. Every
+// call will have a result: one that says what went wrong, if need be.
+func (t *turn) flight(place int, calls []chat.Call, known map[int]Result) *flight {
 	f := &flight{t: t, place: place, calls: calls, targets: t.bound, results: make([]Result, len(calls)), wanted: make(chan struct{}, 1), stands: make(chan struct{})}
-	ctx, cancel := context.WithCancel(t.callContext())
-	f.cancel = cancel
-	var missing []int
+	f.ctx, f.cancel = context.WithCancel(t.calls)
 	for i, call := range calls {
 		f.done = append(f.done, make(chan struct{}))
 		if known[i].Outcome != DeclinedUnaskable {
@@ -52,41 +52,60 @@ func (t *turn) fly(place int, calls []chat.Call, known map[int]Result) *flight {
 			close(f.done[i])
 			continue
 		}
-		missing = append(missing, i)
-	}
-	for n, i := range missing {
-		if n == len(missing)-1 && !t.client.Elicit {
-			f.run(ctx, i)
-		} else {
-			go f.run(ctx, i)
-		}
+		f.missing = append(f.missing, i)
 	}
 	return f
 }
 
-func (f *flight) run(ctx context.Context, i int) {
+// fly starts the calls. Where no server can have the user asked, the turn has nothing
+// to do but wait: it runs the last call itself, so that a single one costs no goroutine.
+func (f *flight) fly() {
+	for n, i := range f.missing {
+		if n == len(f.missing)-1 && !f.t.client.Elicit {
+			f.run(i)
+		} else {
+			go f.run(i)
+		}
+	}
+}
+
+func (f *flight) run(i int) {
 	defer close(f.done[i])
-	call := f.calls[i]
-	entry := f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1})
+	entry := f.want(i)
 	defer f.t.take()()
 	f.t.rec.began(entry)
-	ctx, span := f.t.startCall(ctx, call)
-	result := f.t.runCall(f.t.askable(ctx, f.calls[i].Name, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
+	ctx, span := f.t.startCall(f.ctx, f.calls[i])
+	result := f.t.runCall(f.askable(ctx, i), &f.calls[i], f.targets[i])
+	f.ended(ctx, i, entry, span, &result)
+}
+
+// want notes that a call is to run.
+func (f *flight) want(i int) *ledgerCall {
+	call := &f.calls[i]
+	return f.t.rec.call(CallReport{Name: cmp.Or(f.t.tools.Runs(call.Name, call.Arguments), call.Name), Segment: f.place + 1})
+}
+
+func (f *flight) askable(ctx context.Context, i int) context.Context {
+	return f.t.askable(ctx, f.calls[i].Name, func(ctx context.Context, server string, params json.RawMessage) (json.RawMessage, error) {
 		return f.put(ctx, newElicitation(i, server, params))
-	}), call, f.targets[i])
-	f.t.endCall(span, result)
+	})
+}
+
+// ended takes the result of a call.
+func (f *flight) ended(ctx context.Context, i int, entry *ledgerCall, span trace.Span, result *Result) {
+	f.t.endCall(span, *result)
 	f.notes.RLock()
 	defer f.notes.RUnlock()
-	f.t.rec.ended(entry, result, f.left)
+	f.t.rec.ended(entry, *result, f.left)
 	if f.left { // whoever settles it ends the span
 		result.open = &openSpan{span, time.Now()}
-		f.results[i] = result
+		f.results[i] = *result
 		return
 	}
-	f.results[i] = result
+	f.results[i] = *result
 	span.End()
 	if ctx.Err() == nil || result.Outcome != "cancelled" {
-		f.t.journal.call(ctx, f.place, i, result)
+		f.t.journal.call(ctx, f.place, i, *result)
 	}
 }
 

@@ -240,6 +240,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.copyThrough(w, r, r.Body, r.ContentLength)
 		return
 	}
+	if t := h.accept(w, r); t != nil {
+		defer t.span.End()
+		defer t.crashed()
+		t.run()
+	}
+}
+
+// accept begins the turn of a request; nil if that has its answer.
+func (h *handler) accept(w http.ResponseWriter, r *http.Request) *turn {
 	start := time.Now()
 	client, err := h.Client(r)
 	if err != nil {
@@ -250,17 +259,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				Message: "The gateway could not find the settings for this request."}
 		}
 		h.refuse(w, r, known)
-		return
+		return nil
 	}
 	body, wrong := h.readBody(r)
 	if wrong != nil {
 		h.refuse(w, r, wrong)
-		return
+		return nil
 	}
 	req, wrong := chat.ParseRequest(body.plain)
 	if wrong != nil {
 		h.refuse(w, r, wrong)
-		return
+		return nil
 	}
 	servers := narrow(client.Servers, r.Header.Values(HeaderServers))
 	reason := req.Untouchable
@@ -269,10 +278,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if reason != "" {
 		h.passUntouched(w, r, client, body, reason)
-		return
+		return nil
 	}
 	r, span := h.startTurn(r, client, req, start)
-	defer span.End()
+	runs := false
+	defer func() {
+		if !runs {
+			span.End()
+		}
+	}()
 	identity := h.Identity(r)
 	t := newTurn(h, w, r, client, req, h.Tools(r.Context(), client, servers, r, identity, req.Names))
 	t.start, t.span, t.servers = start, span, servers
@@ -281,7 +295,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := t.remember(r.Context()); err != nil {
 		t.over = h.OnStart(t.rec)
 		t.fail(r.Context(), err)
-		return
+		return nil
 	}
 	t.notices = t.lapsed()
 	switch {
@@ -294,11 +308,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if reason != "" {
 		span.SetAttributes(attribute.String("mcp_via_llm.untouched", reason))
 		h.passUntouched(w, r, client, body, reason)
-		return
+		return nil
 	}
 	t.over = h.OnStart(t.rec)
-	defer t.crashed()
-	t.run()
+	runs = true
+	return t
 }
 
 // refuse answers a request of which no turn comes. Whoever is gone gets nothing: its

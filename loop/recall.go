@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
@@ -31,11 +32,9 @@ func (h *handler) openSession(c *Client, identity string, r *http.Request, req *
 func (t *turn) remember(ctx context.Context) error {
 	t.conv = newConversation(t.session.scope.ID, t.req.Messages())
 	request := t.conv.whole()
-	if t.whole.Seed = request; t.relay != nil {
-		t.relay.Seed = request
-	}
+	t.relay.Seed, t.whole.Seed = request, request
 	t.journal = newJournal(t.session, scopeID(request, t.req.Model, strconv.FormatBool(t.req.Stream)))
-	ctx, cancel := t.session.inTime(ctx)
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	records, attempts, err := t.session.recall(ctx, t.conv, t.journal.bag)
 	t.records, t.journal.listed = records, attempts
@@ -121,7 +120,7 @@ func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 	}
 	call := chat.Call{ID: c.id, Name: c.name, Arguments: c.arguments}
 	ctx, span := t.startCall(ctx, call, h.mixedTurn()...)
-	result := t.runCall(h.askable(ctx, t, place), call, c.target)
+	result := t.runCall(h.askable(ctx, t, place), &call, c.target)
 	t.endCall(span, result)
 	t.rec.ended(entry, result, true)
 	result.open = &openSpan{span, time.Now()}
@@ -132,10 +131,13 @@ func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 // says whether that was all: the attempt may have broken when all that was left
 // was to hand the client its calls.
 func (t *turn) replay(ctx context.Context) (ended bool, err error) {
-	err = t.journal.claim(ctx, func() (over func()) {
+	waited := func() {}
+	t.journal.waits = sync.OnceFunc(func() {
 		t.ownSilence()
-		return t.rec.wait(WaitAttempt)
+		waited = t.rec.wait(WaitAttempt)
 	})
+	err = t.journal.claim(ctx)
+	waited()
 	if err != nil {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)

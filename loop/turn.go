@@ -55,7 +55,7 @@ type turn struct {
 
 	// One of the two makes the client's answer out of those of the segments.
 	relay  *chat.Relay
-	whole  chat.Whole
+	whole  *chat.Whole
 	answer *answer
 	queued []string // chunks of a broken attempt, to be shown when the answer begins
 
@@ -64,20 +64,16 @@ type turn struct {
 	shown   int          // bytes of images that the model gets
 	midway  bool         // the request only goes on from a pause: its first segment is none of a new turn
 
-	ctx   context.Context         // of the turn
-	calls context.Context         // of its MCP calls; nil before the first, see callContext
-	stop  context.CancelCauseFunc // ends them
-	untie func() bool             // lets them go on when the turn has ended
+	calls context.Context // of the MCP calls
+	untie func() bool     // lets them go on when the turn has ended
 }
 
 func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req *chat.Request, tools Tools) *turn {
-	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
-	hidden, dialect := t.hidden, chat.Dialects[c.Dialect]
-	t.whole = chat.Whole{Hidden: hidden, Dialect: dialect}
-	if req.Stream {
-		known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
-		t.relay = &chat.Relay{Known: known, Hidden: hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
-	}
+	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, start: time.Now(), span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
+	dialect := chat.Dialects[c.Dialect]
+	known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
+	t.relay = &chat.Relay{Known: known, Hidden: t.hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
+	t.whole = &chat.Whole{Hidden: t.hidden, Dialect: dialect}
 	if c.MaxParallelCalls > 0 {
 		t.places = make(chan struct{}, c.MaxParallelCalls)
 	}
@@ -111,25 +107,40 @@ func (t *turn) hidden(name string) bool {
 }
 
 func (t *turn) run() {
+	ctx, leave := t.enter()
+	defer leave()
+	t.settle(ctx, t.loop(ctx))
+}
+
+// enter makes the contexts of the turn and of its calls; leave must follow.
+func (t *turn) enter() (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancelCause(t.r.Context())
-	defer cancel(nil)
+	limited, quiet := func() {}, func() {}
 	if t.client.LoopTimeout > 0 {
-		defer time.AfterFunc(t.client.LoopTimeout, func() { cancel(errLoopTimeout) }).Stop()
+		ctx, limited = context.WithTimeoutCause(ctx, t.client.LoopTimeout, errLoopTimeout)
 	}
 	if t.req.Stream && t.client.Keepalive > 0 {
-		defer t.answer.keepAlive(t.client.Keepalive)()
+		quiet = t.answer.keepAlive(t.client.Keepalive)
 	}
-	t.ctx = ctx
-	defer func() {
-		if t.calls != nil && t.untie() {
-			t.stop(nil) // here and now: AfterFunc would start a goroutine for it
-		}
-	}()
+	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	t.journal.abort = cancel
 	if n, err := strconv.Atoi(t.r.Header.Get(retryCountHeader)); err == nil {
 		t.journal.patient = n > 0
 	}
-	switch err := t.loop(ctx); {
+	return ctx, func() {
+		if t.untie() {
+			stop(nil) // here and now: AfterFunc would start a goroutine for it
+		}
+		quiet()
+		limited()
+		cancel(nil)
+	}
+}
+
+// settle ends the turn by what came of it.
+func (t *turn) settle(ctx context.Context, err error) {
+	switch {
 	case err == nil:
 		t.journal.done(ctx)
 	case errors.Is(err, errCopied):
@@ -149,19 +160,9 @@ func (t *turn) run() {
 	}
 }
 
-// callContext is the context of the turn's MCP calls, which may outlive it. Many turns
-// make none.
-func (t *turn) callContext() context.Context {
-	if t.calls == nil {
-		ctx := t.ctx
-		calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-		t.calls, t.stop = calls, stop
-		t.untie = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
-	}
-	return t.calls
-}
-
-// loop goes from segment to segment until there is an answer for the client.
+// loop goes from segment to segment until there is an answer for the client. Its frame
+// is small, as it is held while calls run, and so are those of what it goes through to
+// them.
 func (t *turn) loop(ctx context.Context) error {
 	if ended, err := t.unfold(ctx); ended || err != nil {
 		return err
@@ -170,45 +171,60 @@ func (t *turn) loop(ctx context.Context) error {
 		return err
 	}
 	for round := len(t.rec.report.Segments) + 1; ; round++ {
-		last := round > t.client.MaxIterations
-		reply, err := t.segment(ctx, t.req.Build(t.edit(round)))
-		for t.shortenFor(err) {
-			t.h.Log.WarnContext(ctx, "the provider refuses the request with hidden history in it, which is left out now", "client", t.client.Name, "model", t.req.Model, "err", err)
-			reply, err = t.segment(ctx, t.req.Build(t.edit(round)))
-		}
+		reply, err := t.reply(ctx, round)
 		if err != nil {
 			return err
 		}
-		t.text = chat.JoinText(t.text, reply.Text)
-		own := t.own(reply.Calls)
-		if last && len(own) == 0 && len(reply.Calls) > 0 && strings.TrimSpace(reply.Text) == "" {
-			if err := t.giveUp(reply); err != nil {
-				return err
-			}
+		asks, ended, err := t.heed(ctx, round, reply)
+		if ended || err != nil {
+			return err
 		}
-		ends := len(own) == len(reply.Calls) || last || reply.CutShort()
-		var asks map[int]bool
-		if !ends {
-			asks = t.asks(reply)
-			t.bound = t.targets(reply)
-			t.journal.segment(ctx, round-1, reply, asks, t.bound)
-		}
-		if ends || len(own) > 0 {
-			seen := chat.Visible(t.text, own)
-			anchor := t.conv.next(seen)
-			defer t.sign(ctx, seen, anchor)
-			if ends {
-				t.keep(ctx, reply, anchor)
-			} else {
-				t.pend(ctx, reply, asks, anchor)
-			}
-			return t.finish(reply, own, last)
-		}
-		ended, err := t.step(ctx, round-1, reply, asks, nil)
+		ended, err = t.step(ctx, round-1, reply, asks, nil)
 		if ended || err != nil {
 			return err
 		}
 	}
+}
+
+// reply asks the model, with less hidden history if the provider wants less.
+func (t *turn) reply(ctx context.Context, round int) (*chat.Reply, error) {
+	reply, err := t.segment(ctx, t.req.Build(t.edit(round)))
+	for t.shortenFor(err) {
+		t.h.Log.WarnContext(ctx, "the provider refuses the request with hidden history in it, which is left out now", "client", t.client.Name, "model", t.req.Model, "err", err)
+		reply, err = t.segment(ctx, t.req.Build(t.edit(round)))
+	}
+	return reply, err
+}
+
+// heed ends the turn with a reply, if there is something for the client in it. If not,
+// asks are the calls about which the user is to be asked.
+func (t *turn) heed(ctx context.Context, round int, reply *chat.Reply) (asks map[int]bool, ended bool, err error) {
+	last := round > t.client.MaxIterations
+	t.text = chat.JoinText(t.text, reply.Text)
+	own := t.own(reply.Calls)
+	if last && len(own) == 0 && len(reply.Calls) > 0 && strings.TrimSpace(reply.Text) == "" {
+		if err := t.giveUp(reply); err != nil {
+			return nil, false, err
+		}
+	}
+	ends := len(own) == len(reply.Calls) || last || reply.CutShort()
+	if !ends {
+		asks = t.asks(reply)
+		t.bound = t.targets(reply)
+		t.journal.segment(ctx, round-1, reply, asks, t.bound)
+		if len(own) == 0 {
+			return asks, false, nil
+		}
+	}
+	seen := chat.Visible(t.text, own)
+	anchor := t.conv.next(seen)
+	defer t.sign(ctx, seen, anchor)
+	if ends {
+		t.keep(ctx, reply, anchor)
+	} else {
+		t.pend(ctx, reply, asks, anchor)
+	}
+	return nil, true, t.finish(reply, own, last)
 }
 
 // giveUp answers for a model that calls tools where it may not any more and says
@@ -243,21 +259,27 @@ func (t *turn) own(calls []chat.Call) (own []chat.Call) {
 // the reply and the results into the history. The turn ends here if a server asks
 // the user something meanwhile.
 func (t *turn) round(ctx context.Context, place int, reply *chat.Reply, known map[int]Result) (ended bool, err error) {
-	f := t.fly(place, reply.Calls, known)
+	f := t.flight(place, reply.Calls, known)
+	f.fly()
 	if ended, err := f.wait(ctx, reply); ended || err != nil {
 		return ended, err
 	}
+	t.add(reply, f.results)
+	return false, nil
+}
+
+// add puts a reply and the results of its calls into the history.
+func (t *turn) add(reply *chat.Reply, results []Result) {
 	t.added = append(t.added, []byte(reply.Message))
 	block := t.newBlock()
 	for i, call := range reply.Calls {
-		message, _ := block.add(heldCall{id: call.ID, name: call.Name}, f.results[i])
+		message, _ := block.add(heldCall{id: call.ID, name: call.Name}, results[i])
 		t.added = append(t.added, message)
-		t.rec.usage = chat.AddUsage(t.rec.usage, f.results[i].usage)
+		t.rec.usage = chat.AddUsage(t.rec.usage, results[i].usage)
 	}
 	if images := block.after(); images != nil {
 		t.added = append(t.added, images)
 	}
-	return false, nil
 }
 
 // finish gives the client the end of its answer.
@@ -317,7 +339,7 @@ var errCrashed = errors.New("the gateway failed")
 // crashed closes the report of a turn that panicked: its client gets a 500, or an
 // answer that breaks off.
 func (t *turn) crashed() {
-	if !t.rec.Ended() {
+	if t.rec.Report().StopReason == "" {
 		t.failure = "internal_error"
 		t.end(StopError, http.StatusInternalServerError, errCrashed)
 	}

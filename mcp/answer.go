@@ -20,7 +20,7 @@ var (
 
 // inspect looks at the answer before the SDK does. What would end the session
 // in the SDK although it concerns one request becomes an error of that request.
-func (w *wire) inspect(ex exchange, resp *http.Response) error {
+func (w *wire) inspect(ex *exchange, resp *http.Response) error {
 	code := resp.StatusCode
 	ok := code >= 200 && code < 300
 	if ex.method != "" && ok {
@@ -51,7 +51,7 @@ func (w *wire) inspect(ex exchange, resp *http.Response) error {
 
 // inspectJSON reads the whole answer to a request, which the SDK would do without
 // a limit.
-func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error {
+func (w *wire) inspectJSON(ex *exchange, resp *http.Response, media string) error {
 	var body, answer []byte
 	odd, unexpected := "", fmt.Sprintf("the server answered with content type %.60q", declared(resp))
 	if media != mediaJSON {
@@ -97,7 +97,7 @@ func (w *wire) inspectJSON(ex exchange, resp *http.Response, media string) error
 // nothing. An answer without an id, or with a spelling of the request's own, is the
 // answer to the request: the SDK would wait for another for ever. One with the id of
 // another request is that one's, on the wrong stream, or nobody's.
-func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
+func (w *wire) pass(msg gjson.Result, ex *exchange) []byte {
 	method := msg.Get("method")
 	switch {
 	case method.Type == gjson.String:
@@ -127,7 +127,7 @@ func (w *wire) pass(msg gjson.Result, ex exchange) []byte {
 }
 
 // hear passes on what a server asks or tells, and reports whether it was taken.
-func (w *wire) hear(msg gjson.Result, ex exchange) bool {
+func (w *wire) hear(msg gjson.Result, ex *exchange) bool {
 	heard := incoming{method: msg.Get("method").String(), params: json.RawMessage(msg.Get("params").Raw)}
 	if id := msg.Get("id"); id.Type != gjson.Null {
 		heard.id = id.Raw
@@ -140,7 +140,7 @@ func (w *wire) hear(msg gjson.Result, ex exchange) bool {
 }
 
 // answerTo is the answer to a request that nobody captures.
-func (w *wire) answerTo(ex exchange, msg gjson.Result) []byte {
+func (w *wire) answerTo(ex *exchange, msg gjson.Result) []byte {
 	if introduces(ex.method) {
 		refusal := fault(msg)
 		var result []byte
@@ -167,7 +167,7 @@ func sameID(msg gjson.Result, id string) bool {
 // answer to the request and would use the dead session for ever. Only of a call may
 // that be right. Another refusal concerns one request and must not end the session for
 // all.
-func (w *wire) inspectError(ex exchange, resp *http.Response) error {
+func (w *wire) inspectError(ex *exchange, resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
 		return err

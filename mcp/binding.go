@@ -185,20 +185,8 @@ func (b *Binding) target(name, arguments string) (*entry, string) {
 // Call runs the tool with the injected name. arguments is the JSON text that the
 // model wrote; blanks and null mean {}. What fails is told in the result.
 func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result) {
-	event := CallEvent{Injected: name, Start: time.Now()}
-	host := b.set.host
-	defer func() {
-		if r := recover(); r != nil {
-			// Not the value of the panic: it may quote the arguments.
-			host.opts.Log.ErrorContext(ctx, "panic in an mcp call", "server", event.Server, "tool", event.Tool,
-				"panic", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
-			res = failure(OutcomeFailed, event.Injected+" failed: internal error.")
-		}
-		if observe := host.opts.Observe; observe != nil {
-			event.Duration, event.Outcome = time.Since(event.Start), res.Outcome
-			observe(ctx, event)
-		}
-	}()
+	event := &CallEvent{Injected: name, Start: time.Now()}
+	defer b.finished(ctx, event, &res)
 	e, arguments := b.target(name, arguments)
 	if e == nil {
 		return b.unknown(name)
@@ -210,20 +198,39 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	case e.builtIn(callName):
 		return b.callNothing(e, arguments)
 	}
-	raw, err := e.run(ctx, host, arguments)
+	raw, err := e.run(ctx, b.set.host, arguments)
 	event.ResultBytes = len(raw)
 	if err != nil {
 		return e.failed(err)
 	}
-	limit := e.conn.cfg.MaxResultBytes
+	return e.result(ctx, raw)
+}
+
+// finished ends a call, also one that panicked.
+func (b *Binding) finished(ctx context.Context, event *CallEvent, res *Result) {
+	host := b.set.host
+	if r := recover(); r != nil {
+		// Not the value of the panic: it may quote the arguments.
+		host.opts.Log.ErrorContext(ctx, "panic in an mcp call", "server", event.Server, "tool", event.Tool,
+			"panic", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+		*res = failure(OutcomeFailed, event.Injected+" failed: internal error.")
+	}
+	if observe := host.opts.Observe; observe != nil {
+		event.Duration, event.Outcome = time.Since(event.Start), res.Outcome
+		observe(ctx, *event)
+	}
+}
+
+// result is what the model gets of a result.
+func (e *entry) result(ctx context.Context, raw []byte) Result {
 	var c content
-	res = Result{Outcome: OutcomeOK}
+	res := Result{Outcome: OutcomeOK}
 	if e.tool.read(&c, raw) {
 		res = failure(OutcomeToolError, e.Name+" failed: ")
 	} else {
 		e.checkOutput(ctx, raw)
 	}
-	res.Text, res.Images = excerpt.Of(res.Text+c.text(), limit), c.images
+	res.Text, res.Images = excerpt.Of(res.Text+c.text(), e.conn.cfg.MaxResultBytes), c.images
 	return res
 }
 

@@ -100,54 +100,63 @@ func (c *conn) call(ctx context.Context, what *request) ([]byte, error) {
 	defer c.touch()
 	run := c.begin(ctx, what)
 	defer run.end()
-	var last *session
-	var afresh bool // a session was made for it
-	var given answers
 	for {
-		s, err := c.awaitSession(run.ctx, last)
+		run.got = answer{}
+		s, err := c.awaitSession(run.ctx, run.last)
 		if err != nil {
-			return nil, c.describe(run, answer{}, err)
+			return nil, c.describe(run, err)
 		}
-		got, err := s.call(run, given)
-		if got.result != nil {
+		err = s.call(run)
+		if run.got.result != nil {
 			s.resulted.Store(time.Now().UnixNano())
-			if !asksForInput(got.result) {
-				return got.result, nil
+			if !asksForInput(run.got.result) {
+				return run.got.result, nil
 			}
-			if given, err = s.giveInput(run, got.result); err != nil {
-				return nil, c.describe(run, answer{}, err)
+			if run.given, err = s.giveInput(run, run.got.result); err != nil {
+				run.got = answer{}
+				return nil, c.describe(run, err)
 			}
-			last, afresh = nil, false
+			run.last, run.afresh = nil, false
 			continue
 		}
 		if bad := (*errArguments)(nil); errors.As(err, &bad) {
 			return nil, err // nothing was sent
 		}
-		if run.timedOut() {
-			c.doubt(s) // slow, or stuck for good
+		if !c.again(run, s, err) {
+			return nil, c.describe(run, err)
 		}
-		if c.own.has(what.name, got, afresh) {
-			got.lost = false
-		}
-		if !got.lost && s.accuses(got) {
-			c.doubt(s)
-		}
-		broken := (got.rpc == nil || got.lost) && run.ctx.Err() == nil
-		if broken {
-			switch {
-			case got.lost:
-				s.forgotten()
-			case !got.sent:
-				s.kill(plainError(s.calls, s.tr, err))
-			}
-			c.doubt(s)
-		}
-		harmless := got.lost || !got.sent || what.repeatable
-		if !broken || last != nil || !harmless {
-			return nil, c.describe(run, got, err)
-		}
-		last, afresh = s, got.lost
 	}
+}
+
+// again judges a request that had no result on a session, and says whether it goes out
+// once more.
+func (c *conn) again(run *running, s *session, err error) bool {
+	got := &run.got
+	if run.timedOut() {
+		c.doubt(s) // slow, or stuck for good
+	}
+	if c.own.has(run.what.name, *got, run.afresh) {
+		got.lost = false
+	}
+	if !got.lost && s.accuses(*got) {
+		c.doubt(s)
+	}
+	broken := (got.rpc == nil || got.lost) && run.ctx.Err() == nil
+	if broken {
+		switch {
+		case got.lost:
+			s.forgotten()
+		case !got.sent:
+			s.kill(plainError(s.calls, s.tr, err))
+		}
+		c.doubt(s)
+	}
+	harmless := got.lost || !got.sent || run.what.repeatable
+	if !broken || run.last != nil || !harmless {
+		return false
+	}
+	run.last, run.afresh = s, got.lost
+	return true
 }
 
 // awaitSession returns a session to call on. While the connection is coming back
@@ -191,28 +200,39 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// call sends one request. Without a result, the answer tells what came instead,
-// and err what the SDK made of it.
-func (s *session) call(run *running, given answers) (answer, error) {
+// call sends one request, and notes what came. Without a result, err is what the SDK
+// made of it.
+func (s *session) call(run *running) error {
 	if !s.enter(run) {
-		return answer{}, errEnded
+		return errEnded
 	}
+	ctx, leave := s.begin(run)
+	defer leave()
+	res, err := run.what.send(ctx, s, s.callMeta(run), run.given)
+	run.got = captureOf(ctx).peek()
+	if run.got.result == nil && err == nil {
+		// The answer came on another stream than that of its request.
+		run.got.result, err = json.Marshal(res)
+	}
+	return err
+}
+
+// begin makes the context of a request that has entered; leave must follow.
+func (s *session) begin(run *running) (ctx context.Context, leave func()) {
 	ctx, cancel := context.WithCancel(run.ctx)
-	defer cancel()
-	defer context.AfterFunc(s.calls, cancel)()
+	untie := context.AfterFunc(s.calls, cancel)
 	ctx, cp := withCapture(ctx)
 	cp.run, cp.giveUp = run, cancel
-	defer s.leave(ctx, run, cp)
-	res, err := run.what.send(ctx, s, s.callMeta(run), given)
-	got := cp.peek()
-	if got.result == nil && err == nil {
-		// The answer came on another stream than that of its request.
-		got.result, err = json.Marshal(res)
+	return ctx, func() {
+		s.leave(ctx, run, cp)
+		untie()
+		cancel()
 	}
-	return got, err
 }
 
 // callMeta is the _meta of a request for the model.
+//
+//go:noinline // or it were in the frame of call, which is held while the server works
 func (s *session) callMeta(run *running) sdk.Meta {
 	meta := sdk.Meta{"progressToken": run.token}
 	if s.logLevel != "" && s.meta != nil {
@@ -225,8 +245,8 @@ func (s *session) callMeta(run *running) sdk.Meta {
 }
 
 // describe tells the model why there is no result.
-func (c *conn) describe(run *running, got answer, err error) error {
-	as := run.what.as
+func (c *conn) describe(run *running, err error) error {
+	as, got := run.what.as, &run.got
 	cause := context.Cause(run.ctx)
 	var already *callError
 	var unsigned *credential.Error

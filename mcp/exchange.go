@@ -23,8 +23,8 @@ type exchange struct {
 	call      *capture    // of the call that a notification is about
 }
 
-func (w *wire) exchange(req *http.Request) exchange {
-	ex := exchange{get: req.Method == http.MethodGet, cp: captureOf(req.Context()), header: http.Header{}}
+func (w *wire) exchange(req *http.Request) *exchange {
+	ex := &exchange{get: req.Method == http.MethodGet, cp: captureOf(req.Context()), header: http.Header{}}
 	for _, name := range []string{headerSession, headerVersion} {
 		if value := req.Header.Get(name); value != "" {
 			ex.header.Set(name, value)
@@ -61,7 +61,7 @@ func (w *wire) exchange(req *http.Request) exchange {
 }
 
 // replyTo gives what answers a request of the server that came on the stream of ex.
-func (w *wire) replyTo(ex exchange, id string) func(context.Context, json.RawMessage, *jsonrpc.Error) error {
+func (w *wire) replyTo(ex *exchange, id string) func(context.Context, json.RawMessage, *jsonrpc.Error) error {
 	return func(ctx context.Context, result json.RawMessage, refusal *jsonrpc.Error) error {
 		answer := struct {
 			Version string          `json:"jsonrpc"`

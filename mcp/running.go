@@ -29,7 +29,12 @@ type running struct {
 	asker  Asker // nil: nobody answers the server's questions
 	since  time.Time
 
-	rounds, busy int // of input_required; of its one goroutine alone
+	// Its one goroutine alone uses these.
+	rounds, busy int      // of input_required
+	given        answers  // what the next round brings
+	got          answer   // to the latest round
+	last         *session // on which it failed, and goes out again
+	afresh       bool     // a session is made for it
 
 	mu        sync.Mutex
 	report    func(server, tool, message string, progress, total float64)

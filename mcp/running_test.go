@@ -76,7 +76,7 @@ func TestClock(t *testing.T) {
 			<-run.ctx.Done()
 			took := time.Since(begin)
 			var told *callError
-			if !errors.As(c.describe(run, answer{}, run.ctx.Err()), &told) || told.outcome != test.outcome || !strings.Contains(told.message, test.says) {
+			if !errors.As(c.describe(run, run.ctx.Err()), &told) || told.outcome != test.outcome || !strings.Contains(told.message, test.says) {
 				t.Errorf("%s: %+v", name, told)
 			}
 			if took != test.after {

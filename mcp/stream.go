@@ -27,7 +27,7 @@ type eventStream struct {
 	err error  // after out
 }
 
-func (w *wire) newStream(body io.ReadCloser, ex exchange) *eventStream {
+func (w *wire) newStream(body io.ReadCloser, ex *exchange) *eventStream {
 	s := &eventStream{body: body, decode: sse.Decoder{MaxEvent: maxMessage}}
 	s.pass = func(msg gjson.Result) []byte { return w.pass(msg, ex) }
 	s.fail = func(why string) []byte {

@@ -125,24 +125,35 @@ func (s *sender) opened(version, id string) {
 }
 
 // send sends a request or notification, with a span if the caller's context
-// belongs to a trace: what a connection does by itself belongs to none.
+// belongs to a trace: what a connection does by itself belongs to none. The frame is
+// small, as it is held while the server works.
 func (s *sender) send(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 	if method == methodListen {
 		return s.next(ctx, method, req) // as long as the session
 	}
 	start := time.Now()
 	kind := s.kind(method, req)
+	ctx, span := s.begin(ctx, kind, req)
+	result, err := s.next(ctx, method, req)
+	s.over(ctx, kind, span, start, err)
+	return result, err
+}
+
+func (s *sender) begin(ctx context.Context, k *kind, req sdk.Request) (context.Context, trace.Span) {
 	span := trace.Span(notrace.Span{})
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		if s.tracer != nil {
-			ctx, span = s.tracer.Start(ctx, kind.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(kind.attrs...), trace.WithAttributes(s.more(ctx)...))
+			ctx, span = s.tracer.Start(ctx, k.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(k.attrs...), trace.WithAttributes(s.more(ctx)...))
 		}
 		s.meta(ctx, req)
 	}
-	result, err := s.next(ctx, method, req)
-	set, cp := kind.set, captureOf(ctx)
+	return ctx, span
+}
+
+func (s *sender) over(ctx context.Context, k *kind, span trace.Span, start time.Time, err error) {
+	set, cp := k.set, captureOf(ctx)
 	if failed := mishap(ctx, cp, err); len(failed) > 0 {
-		set = attribute.NewSet(slices.Concat(kind.attrs, failed)...)
+		set = attribute.NewSet(slices.Concat(k.attrs, failed)...)
 		span.SetAttributes(failed...)
 		span.SetStatus(codes.Error, failed[0].Value.AsString()) // not the server's words, which may quote arguments
 	}
@@ -151,7 +162,6 @@ func (s *sender) send(ctx context.Context, method string, req sdk.Request) (sdk.
 	}
 	span.End()
 	s.operation.RecordSet(ctx, time.Since(start).Seconds(), set)
-	return result, err
 }
 
 // kind is what is known of a request before it is made, in the forms in which spans

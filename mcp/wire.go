@@ -167,43 +167,15 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errOtherOrigin
 	}
 	ex := w.exchange(req)
-	ctx, cancel := context.WithCancel(req.Context())
-	disarm := context.AfterFunc(w.ctx, cancel)
-	done := func() { disarm(); cancel() }
-	if ex.method == methodDiscover || ex.standing && !w.opened.Load() {
-		// Connect waits for these, and heeds its context for none of them.
-		timer := time.AfterFunc(w.probe, cancel)
-		if ex.standing {
-			defer timer.Stop()
-		} else { // the answer counts too
-			done = func() { timer.Stop(); disarm(); cancel() }
-		}
-	}
+	ctx, begun, done := w.bound(ex, req.Context())
+	defer begun()
 	resp, err := w.send(ex, req.Clone(ctx))
 	if ex.method == methodCancelled && ex.call != nil {
 		ex.call.cancelled()
 	}
 	if err != nil {
 		done()
-		if unsigned := (*credential.Error)(nil); ex.cp != nil && errors.As(err, &unsigned) {
-			ex.cp.unsent()
-		}
-		aborted := w.ctx.Err() != nil
-		if ex.method != "" {
-			w.last.Store(nil) // it did not even answer
-		}
-		if ex.standing && w.opened.Load() && !aborted && (!ex.get || isDial(err)) {
-			w.onEnd(!ex.get) // before it began: nothing else would tell that the server is away
-		}
-		switch {
-		case ex.get && ex.cp != nil && req.Context().Err() == nil:
-			ex.cp.abandon(notResumed)
-		case ex.standing && ex.get && (aborted || !w.opened.Load()):
-			return noStream(req), nil
-		case aborted:
-			return nil, errAborted
-		}
-		return nil, err
+		return w.unanswered(ex, req, err)
 	}
 	resp.Request = req
 	resp.Body = &wireBody{ReadCloser: resp.Body, done: done}
@@ -214,9 +186,50 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// bound ends a request with the connection. begun is called when its answer has begun,
+// and done when that is over.
+func (w *wire) bound(ex *exchange, ctx context.Context) (_ context.Context, begun, done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	disarm := context.AfterFunc(w.ctx, cancel)
+	begun, done = func() {}, func() { disarm(); cancel() }
+	if ex.method == methodDiscover || ex.standing && !w.opened.Load() {
+		// Connect waits for these, and heeds its context for none of them.
+		timer := time.AfterFunc(w.probe, cancel)
+		if ex.standing {
+			begun = func() { timer.Stop() }
+		} else { // the answer counts too
+			done = func() { timer.Stop(); disarm(); cancel() }
+		}
+	}
+	return ctx, begun, done
+}
+
+// unanswered is what a request ends with to which no answer came.
+func (w *wire) unanswered(ex *exchange, req *http.Request, err error) (*http.Response, error) {
+	if unsigned := (*credential.Error)(nil); ex.cp != nil && errors.As(err, &unsigned) {
+		ex.cp.unsent()
+	}
+	aborted := w.ctx.Err() != nil
+	if ex.method != "" {
+		w.last.Store(nil) // it did not even answer
+	}
+	if ex.standing && w.opened.Load() && !aborted && (!ex.get || isDial(err)) {
+		w.onEnd(!ex.get) // before it began: nothing else would tell that the server is away
+	}
+	switch {
+	case ex.get && ex.cp != nil && req.Context().Err() == nil:
+		ex.cp.abandon(notResumed)
+	case ex.standing && ex.get && (aborted || !w.opened.Load()):
+		return noStream(req), nil
+	case aborted:
+		return nil, errAborted
+	}
+	return nil, err
+}
+
 // send sends a request. After server/discover did not reach the server, initialize
 // does not either: a server that comes up in between would be taken for an older one.
-func (w *wire) send(ex exchange, req *http.Request) (*http.Response, error) {
+func (w *wire) send(ex *exchange, req *http.Request) (*http.Response, error) {
 	if err := w.unreached.Load(); err != nil && ex.method == methodInitialize {
 		return nil, err
 	}

@@ -48,22 +48,39 @@ type Guard struct {
 }
 
 // Call has run make the call, if the rules and the limits let it. run gives the
-// call's outcome. Without a refusal it ran.
-func (g *Guard) Call(ctx context.Context, c Call, run func(context.Context) (outcome string)) *Refusal {
-	record := g.record(ctx, c, time.Now())
-	record.Outcome = outcomeFailed // should it panic
-	defer func() {
-		record.Duration = time.Since(record.Time)
-		g.Audit.Write(ctx, record)
-	}()
-	refused := g.pass(ctx, c, func() { record.Outcome = run(ctx) })
+// call's outcome. Without a refusal it ran. The frame is small, as it is held while the
+// call runs.
+func (g *Guard) Call(ctx context.Context, c *Call, run func(context.Context) (outcome string)) *Refusal {
+	record := g.open(ctx, c)
+	defer g.close(ctx, record)
+	leave, refused := g.pass(ctx, c)
 	if refused != nil {
-		record.Outcome, record.Reason = refused.Outcome, refused.Reason
-		if g.Observe != nil {
-			g.Observe(c, refused, time.Since(record.Time))
-		}
+		g.refuse(c, record, refused)
+		return refused
 	}
-	return refused
+	defer leave()
+	record.Outcome = run(ctx)
+	return nil
+}
+
+//go:noinline // or its copies were in the frame of Call
+func (g *Guard) open(ctx context.Context, c *Call) *Record {
+	r := g.record(ctx, *c, time.Now())
+	r.Outcome = outcomeFailed // should it panic
+	return &r
+}
+
+//go:noinline // as open
+func (g *Guard) refuse(c *Call, r *Record, why *Refusal) {
+	r.Outcome, r.Reason = why.Outcome, why.Reason
+	if g.Observe != nil {
+		g.Observe(*c, why, time.Since(r.Time))
+	}
+}
+
+func (g *Guard) close(ctx context.Context, r *Record) {
+	r.Duration = time.Since(r.Time)
+	g.Audit.Write(ctx, *r)
 }
 
 const outcomeFailed = "failed"
@@ -96,28 +113,22 @@ func (g *Guard) Refused(ctx context.Context, c Call, outcome string) {
 	g.Audit.Write(ctx, record)
 }
 
-func (g *Guard) pass(ctx context.Context, c Call, run func()) *Refusal {
+// pass lets a call begin; leave must follow when it has ended.
+func (g *Guard) pass(ctx context.Context, c *Call) (leave func(), refused *Refusal) {
 	if c.Unfit || c.Tool.Server == "" {
-		run()
-		return nil
+		return func() {}, nil
 	}
 	if refused := g.check(c); refused != nil {
-		return refused
+		return nil, refused
 	}
 	if g.Profile.asks(c.Tool) && !c.Approved { // such as a call that began before the rule was there
-		return &Refusal{Outcome: OutcomeDenied, Reason: "approve", Message: "The call was not made: it needs the user's approval, and there is none."}
+		return nil, &Refusal{Outcome: OutcomeDenied, Reason: "approve", Message: "The call was not made: it needs the user's approval, and there is none."}
 	}
-	leave, refused := g.Limits.Enter(ctx, c.Tool, g.Profile.Client+"/"+g.Identity)
-	if refused != nil {
-		return refused
-	}
-	defer leave()
-	run()
-	return nil
+	return g.Limits.Enter(ctx, c.Tool, g.Profile.Client+"/"+g.Identity)
 }
 
 // check is what the rules say of a call, whenever it is made.
-func (g *Guard) check(c Call) *Refusal {
+func (g *Guard) check(c *Call) *Refusal {
 	if !g.Profile.Keep(c.Tool) { // such a tool is not offered at all
 		return &Refusal{Outcome: OutcomeDenied, Reason: "tools", Message: "The call was not made: this tool, or what it would read, is not allowed here."}
 	}
@@ -135,7 +146,7 @@ func (g *Guard) check(c Call) *Refusal {
 // Approval says whether the user must approve the call before it is made. Of a
 // call that would be refused anyway nobody is asked.
 func (g *Guard) Approval(c Call) bool {
-	return !c.Unfit && c.Tool.Server != "" && g.Profile.asks(c.Tool) && g.check(c) == nil
+	return !c.Unfit && c.Tool.Server != "" && g.Profile.asks(c.Tool) && g.check(&c) == nil
 }
 
 func (g *Guard) record(ctx context.Context, c Call, start time.Time) Record {

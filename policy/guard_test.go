@@ -48,7 +48,7 @@ func TestGuard(t *testing.T) {
 	}
 	for _, row := range rows {
 		ran := false
-		refused := g.Call(t.Context(), row.call, func(context.Context) string { ran = true; return "ok" })
+		refused := g.Call(t.Context(), &row.call, func(context.Context) string { ran = true; return "ok" })
 		if refused == nil {
 			refused = &Refusal{}
 		}
@@ -78,11 +78,11 @@ func TestGuard(t *testing.T) {
 func TestApprovedCalls(t *testing.T) {
 	g, observed, records := guarded(t, Settings{Approve: []Approve{{Tool: "files__write"}}}, ServerLimits{})
 	c := Call{Name: "files__write", Tool: write, Arguments: json.RawMessage(`{}`)}
-	if refused := g.Call(t.Context(), c, ok); refused == nil || refused.Outcome != OutcomeDenied || refused.Reason != "approve" {
+	if refused := g.Call(t.Context(), &c, ok); refused == nil || refused.Outcome != OutcomeDenied || refused.Reason != "approve" {
 		t.Errorf("without approval: %+v", refused)
 	}
 	c.Approved = true
-	if refused := g.Call(t.Context(), c, ok); refused != nil {
+	if refused := g.Call(t.Context(), &c, ok); refused != nil {
 		t.Errorf("with it: %+v", refused)
 	}
 	c.Approved = false
@@ -112,9 +112,9 @@ func TestGuardStandsAPanic(t *testing.T) {
 				t.Error("the panic is gone")
 			}
 		}()
-		g.Call(t.Context(), c, func(context.Context) string { panic("x") })
+		g.Call(t.Context(), &c, func(context.Context) string { panic("x") })
 	}()
-	if refused := g.Call(t.Context(), c, ok); refused != nil {
+	if refused := g.Call(t.Context(), &c, ok); refused != nil {
 		t.Errorf("%+v", refused)
 	}
 	if got := gjson.Get(records(2)[0], "outcome").String(); got != "failed" {
@@ -146,8 +146,8 @@ func TestApproval(t *testing.T) {
 func TestRecordsHaveTheTrace(t *testing.T) {
 	g, _, records := guarded(t, Settings{}, ServerLimits{})
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}})
-	g.Call(trace.ContextWithSpanContext(t.Context(), span), Call{Name: "files__read", Tool: read}, ok)
-	g.Call(t.Context(), Call{Name: "files__read", Tool: read}, ok)
+	g.Call(trace.ContextWithSpanContext(t.Context(), span), &Call{Name: "files__read", Tool: read}, ok)
+	g.Call(t.Context(), &Call{Name: "files__read", Tool: read}, ok)
 	all := records(2)
 	if got := gjson.Get(all[0], "trace_id").String(); got != "01020000000000000000000000000000" || gjson.Get(all[1], "trace_id").Exists() {
 		t.Errorf("%q", all)

@@ -108,15 +108,8 @@ func (t *toolset) Injected() []loop.Injected {
 }
 
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
-	if asker := loop.AskerFrom(ctx); asker != nil {
-		ctx = mcp.WithAsker(ctx, asker)
-	}
-	if progress := loop.ProgressFrom(ctx); progress != nil {
-		ctx = mcp.WithProgress(ctx, progress)
-	}
+	ctx, call := t.begin(ctx, name, arguments)
 	var r mcp.Result
-	call := t.ruledCall(name, arguments)
-	call.Approved = loop.Consented(ctx)
 	refused := t.guard.Call(ctx, call, func(ctx context.Context) string {
 		r = t.Binding.Call(ctx, name, arguments)
 		return r.Outcome
@@ -124,6 +117,26 @@ func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result 
 	if refused != nil {
 		return loop.Result{Text: refused.Message, Outcome: refused.Outcome}
 	}
+	return resultOf(&r)
+}
+
+// begin is the call for the rules, and the context for the host.
+//
+//go:noinline // or it were in the frame of Call, which is held while the call runs
+func (t *toolset) begin(ctx context.Context, name, arguments string) (context.Context, *policy.Call) {
+	if asker := loop.AskerFrom(ctx); asker != nil {
+		ctx = mcp.WithAsker(ctx, asker)
+	}
+	if progress := loop.ProgressFrom(ctx); progress != nil {
+		ctx = mcp.WithProgress(ctx, progress)
+	}
+	call := t.ruledCall(name, arguments)
+	call.Approved = loop.Consented(ctx)
+	return ctx, &call
+}
+
+//go:noinline // as begin
+func resultOf(r *mcp.Result) loop.Result {
 	result := loop.Result{Text: r.Text, Outcome: r.Outcome}
 	for _, image := range r.Images {
 		result.Images = append(result.Images, loop.Image(image))
