@@ -24,6 +24,7 @@ const nasty = `"><script>alert(1)</script><img src=x onerror=alert(2)>' &amp; {{
 type ledger func() *loop.Report
 
 func (l ledger) Report() *loop.Report { return l() }
+func (l ledger) Ended() bool          { return l().StopReason != "" }
 
 func stands(r loop.Report) ledger { return func() *loop.Report { r := r; return &r } }
 

@@ -24,7 +24,10 @@ type entry struct {
 }
 
 // Ledger tells what has happened in a turn up to now; see [loop.Ledger].
-type Ledger interface{ Report() *loop.Report }
+type Ledger interface {
+	Report() *loop.Report
+	Ended() bool
+}
 
 // Turn is one of them.
 type Turn struct {
@@ -47,7 +50,7 @@ func (t *Turns) end(e entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running = slices.DeleteFunc(t.running, func(other entry) bool { return other.number == e.number })
-	if e.ledger.Report().StopReason == "" {
+	if !e.ledger.Ended() {
 		return // it panicked, and would look as if it still ran
 	}
 	if len(t.ended) == keptTurns {

@@ -14,7 +14,6 @@ import (
 // keep-alive; until then an error can still have a status of its own.
 type answer struct {
 	w     http.ResponseWriter
-	flush func() error
 	limit int64
 
 	mu      sync.Mutex
@@ -32,7 +31,7 @@ type answer struct {
 }
 
 func newAnswer(w http.ResponseWriter, limit int64) *answer {
-	return &answer{w: w, limit: limit, flush: http.NewResponseController(w).Flush}
+	return &answer{w: w, limit: limit}
 }
 
 // open takes the headers of the provider's response for the client's, if nothing
@@ -111,7 +110,7 @@ func (a *answer) write(b []byte) error {
 		a.first, a.news = a.last, a.last
 	}
 	if _, a.err = a.w.Write(b); a.err == nil {
-		a.flush() //nolint:errcheck // a writer that cannot flush buffers
+		http.NewResponseController(a.w).Flush() //nolint:errcheck // a writer that cannot flush buffers
 	}
 	return a.err
 }

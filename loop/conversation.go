@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
@@ -84,7 +85,7 @@ func (c *conversation) turnEnding(n int, last sum) string {
 			all = link(all, s)
 		}
 		all = link(all, last)
-		return hex.EncodeToString(all[:])
+		return inHex(all[:])
 	}
 	return ""
 }
@@ -102,12 +103,12 @@ func (c *conversation) rebase(i int, anchor string) error {
 }
 
 // anchor names the record of message i and all that was visible before it.
-func (c *conversation) anchor(i int) string { return hex.EncodeToString(c.links[i][:]) }
+func (c *conversation) anchor(i int) string { return inHex(c.links[i][:]) }
 
 // whole names the request as it stands.
 func (c *conversation) whole() string {
 	if len(c.links) == 0 {
-		return hex.EncodeToString(c.root[:])
+		return inHex(c.root[:])
 	}
 	return c.anchor(len(c.links) - 1)
 }
@@ -119,7 +120,7 @@ func (c *conversation) next(reply chat.Message) string {
 		last = c.links[len(c.links)-1]
 	}
 	all := link(last, c.sum(reply))
-	return hex.EncodeToString(all[:])
+	return inHex(all[:])
 }
 
 // replies gives the places of the assistant's messages.
@@ -206,9 +207,17 @@ func (c *conversation) endsInResult() bool {
 
 // scopeID names whom a conversation is with. Nothing is ever found across scopes.
 func scopeID(parts ...string) string {
-	h := sha256.New()
+	var room [256]byte
+	b := room[:0]
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
+		b = append(append(strconv.AppendInt(b, int64(len(p)), 10), ':'), p...)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(b)
+	return inHex(sum[:16])
+}
+
+// inHex is hex.EncodeToString of at most a sum, without a copy.
+func inHex(b []byte) string {
+	var out [2 * sha256.Size]byte
+	return string(out[:hex.Encode(out[:], b)])
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,11 +33,33 @@ func (t *turn) extensions(stop string) string {
 	list := func(s []string) []string { return append([]string{}, s...) } // [] rather than null
 	r := t.rec
 	used := chat.ReadTokens(r.usage)
-	return encode(extensionObject{
+	return extensionObject{
 		Iterations: len(r.report.Segments), Called: list(r.called), Prompt: used.Input, Completion: used.Output,
 		StopReason: stop, Unavailable: list(r.report.Unavailable),
 		Omitted: r.omitted[:min(len(r.omitted), maxOmitted)], OmittedAll: len(r.omitted), Explain: t.explain(),
-	})
+	}.encode()
+}
+
+// encode writes the object as encoding/json does; what most turns have, by hand.
+func (o extensionObject) encode() string {
+	if len(o.Omitted) > 0 || o.OmittedAll > 0 || o.Explain != nil {
+		return encode(o)
+	}
+	var room [512]byte
+	b := strconv.AppendInt(append(room[:0], `{"iterations":`...), int64(o.Iterations), 10)
+	b = appendList(append(b, `,"mcp_tools_called":`...), o.Called)
+	b = strconv.AppendInt(append(b, `,"total_prompt_tokens":`...), o.Prompt, 10)
+	b = strconv.AppendInt(append(b, `,"total_completion_tokens":`...), o.Completion, 10)
+	b = append(append(append(b, `,"stop_reason":"`...), o.StopReason...), '"')
+	b = appendList(append(b, `,"servers_unavailable":`...), o.Unavailable)
+	return string(append(b, '}'))
+}
+
+func appendList(b []byte, list []string) []byte {
+	if len(list) == 0 {
+		return append(b, "[]"...)
+	}
+	return append(b, encode(list)...)
 }
 
 // explanation tells an application what happened inside a turn, in the milliseconds

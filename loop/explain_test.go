@@ -97,3 +97,18 @@ func TestExplainOnlyWhereItIsAllowed(t *testing.T) {
 		}
 	}
 }
+
+// What is written by hand is what encoding/json writes.
+func TestExtensionsAreEncodedAlike(t *testing.T) {
+	for _, o := range []extensionObject{
+		{Called: []string{}, Unavailable: []string{}},
+		{Iterations: 3, Called: []string{"a__b", "<\"ü>"}, Prompt: 1 << 60, Completion: -1, StopReason: StopAnswer, Unavailable: []string{"x & y"}},
+		{Called: []string{}, Unavailable: []string{}, Omitted: []string{"a"}, OmittedAll: 2},
+		{Called: []string{}, Unavailable: []string{}, OmittedAll: 1},
+		{Called: []string{}, Unavailable: []string{}, Explain: &explanation{Client: "c"}},
+	} {
+		if got, want := o.encode(), encode(o); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

@@ -41,7 +41,7 @@ type flight struct {
 // call will have a result: one that says what went wrong, if need be.
 func (t *turn) flight(place int, calls []chat.Call, known map[int]Result) *flight {
 	f := &flight{t: t, place: place, calls: calls, targets: t.bound, results: make([]Result, len(calls)), wanted: make(chan struct{}, 1), stands: make(chan struct{})}
-	f.ctx, f.cancel = context.WithCancel(t.calls)
+	f.ctx, f.cancel = context.WithCancel(t.callContext())
 	for i, call := range calls {
 		f.done = append(f.done, make(chan struct{}))
 		if known[i].Outcome != DeclinedUnaskable {

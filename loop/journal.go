@@ -21,15 +21,13 @@ import (
 type journal struct {
 	s       *session
 	bag     string // of all attempts at this request
-	attempt string
+	attempt string // "" until it is needed, as is the owner
 	owner   string
 	abort   context.CancelCauseFunc // ends the attempt when another one has taken its journal over
 	listed  []string                // attempts that were in the bag a moment ago; nil: look
 
 	written bool // its first segment is in the store
 	patient bool // the client says that it sent this request before
-
-	waits func() // told that the claim waits
 
 	rounds []journalRound // what a claimed journal has
 
@@ -63,7 +61,14 @@ func (r *journalRound) unanswered() map[int]bool {
 
 // newJournal makes the journal of an attempt at a request.
 func newJournal(s *session, request string) *journal {
-	return &journal{s: s, bag: "b:" + request, attempt: rand.Text(), owner: rand.Text(), abort: func(error) {}, end: func() {}, waits: func() {}}
+	return &journal{s: s, bag: "b:" + request, abort: func(error) {}, end: func() {}}
+}
+
+// name gives the attempt a name and an owner: most turns have no journal and need none.
+func (j *journal) name() {
+	if j.attempt == "" {
+		j.attempt, j.owner = rand.Text(), rand.Text()
+	}
 }
 
 var errTakenOver = errors.New("the same request was sent again and goes on from this turn's journal")
@@ -73,14 +78,19 @@ func (j *journal) lease() string { return "a:" + j.attempt }
 
 // claim takes over the journal of a broken attempt, if there is one. A replica
 // that was killed holds its lease for a while: a request that was sent before
-// waits for that, and others begin afresh.
-func (j *journal) claim(ctx context.Context) error {
+// waits for that, and others begin afresh. waits is told when the claim begins to wait,
+// and what it gives when that is over.
+func (j *journal) claim(ctx context.Context, waits func() (over func())) error {
+	waiting := false
 	for end := time.Now().Add(leaseTTL + pollEvery); ; {
 		alive, err := j.tryClaim(ctx)
 		if err != nil || len(j.rounds) > 0 || !alive || !j.patient || time.Now().After(end) {
 			return err
 		}
-		j.waits()
+		if !waiting {
+			waiting = true
+			defer waits()()
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -91,20 +101,24 @@ func (j *journal) claim(ctx context.Context) error {
 
 // tryClaim says whether other attempts at the request are alive.
 func (j *journal) tryClaim(ctx context.Context) (alive bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := j.s.inTime(ctx)
 	defer cancel()
-	fresh := j.attempt
-	defer func() {
-		if len(j.rounds) == 0 {
-			j.attempt = fresh // never that of somebody else
-		}
-	}()
 	attempts := j.listed
 	if j.listed = nil; attempts == nil {
 		if attempts, err = j.s.store.Members(ctx, j.s.scope, j.bag); err != nil {
 			return false, err
 		}
 	}
+	if len(attempts) == 0 {
+		return false, nil
+	}
+	j.name()
+	fresh := j.attempt
+	defer func() {
+		if len(j.rounds) == 0 {
+			j.attempt = fresh // never that of somebody else
+		}
+	}()
 	for _, attempt := range attempts {
 		j.attempt = attempt
 		// An attempt that lives has its lease; whoever gets it is alone with it.
@@ -160,6 +174,7 @@ func (j *journal) begun() {
 func (j *journal) segment(ctx context.Context, place int, reply *chat.Reply, asks map[int]bool, targets []string) {
 	fields, err := encodeSegment(place, reply, asks, targets)
 	if err == nil && !j.open {
+		j.name()
 		if err = j.store(ctx, func(ctx context.Context) error {
 			if _, err := j.s.store.Acquire(ctx, j.s.scope, j.lease(), j.owner, leaseTTL); err != nil {
 				return err
@@ -211,7 +226,7 @@ func (j *journal) store(ctx context.Context, do func(context.Context) error) err
 	if j.isLost() {
 		return nil // one wait for a store that is away is enough for a turn
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	ctx, cancel := j.s.inTime(context.WithoutCancel(ctx))
 	defer cancel()
 	return do(ctx)
 }

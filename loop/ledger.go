@@ -55,6 +55,13 @@ func (l *Ledger) Report() *Report {
 	return &r
 }
 
+// Ended says whether the turn is over.
+func (l *Ledger) Ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.report.StopReason != ""
+}
+
 // upTo gives the call as it is at a time after the turn's start.
 func (c *ledgerCall) upTo(start time.Time, now time.Duration) CallReport {
 	out := c.CallReport

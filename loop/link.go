@@ -102,7 +102,7 @@ func (t *turn) awaits(ctx context.Context, h *held) (context.Context, trace.Span
 // waits notes in a record that a resume, with the given span, waits for results.
 // That is for the trace alone, so an error costs the link and no more.
 func (h *held) waits(ctx context.Context, span string) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := h.s.inTime(ctx)
 	defer cancel()
 	if _, err := h.s.store.Update(ctx, h.s.scope, turnKey(h.anchor), sessions.Fields{waitField(h.attempt): []byte(span)}, h.s.ttl); err != nil {
 		h.s.log.DebugContext(ctx, "a call in the background will have no link to its resume", "err", err)

@@ -18,6 +18,7 @@ type Memory struct {
 	store sessions.Store
 	log   *slog.Logger
 	event func(event string) // counts; never nil
+	local bool               // the store is in this process: no operation has to be given up
 
 	ctx     context.Context // of calls in the background
 	stop    context.CancelFunc
@@ -70,6 +71,7 @@ func NewMemory(store sessions.Store, log *slog.Logger, event func(string)) *Memo
 		event = func(string) {}
 	}
 	m := &Memory{store: store, log: log, event: event}
+	_, _, m.local = sessions.Size(store)
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.closing, m.close = context.WithCancel(m.ctx)
 	return m
@@ -87,6 +89,14 @@ func (m *Memory) Close(ctx context.Context) {
 	}
 	m.stop()
 	<-done
+}
+
+// inTime gives a context in which what a store that is away may cost is bounded.
+func (m *Memory) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if m.local {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, storeTime)
 }
 
 // session is where a turn finds its memory.
@@ -157,7 +167,7 @@ func (s *session) keep(ctx context.Context, anchor string, r *record) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := s.inTime(ctx)
 	defer cancel()
 	return s.store.Put(ctx, s.scope, turnKey(anchor), fields, s.ttl)
 }

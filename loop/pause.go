@@ -60,7 +60,7 @@ func (t *turn) hold(reply *chat.Reply, asks map[int]bool) *held {
 			_, call.repeatable = t.tools.Hints(c.Name, c.Arguments)
 			call.asks, call.target = asks[i], t.bound[i]
 			if c.Bad != "" {
-				r.results[i] = t.refuse(t.calls, &c, badArguments(&c))
+				r.results[i] = t.refuse(t.callContext(), &c, badArguments(&c))
 			}
 		}
 		r.calls = append(r.calls, call)
@@ -140,7 +140,9 @@ func (t *turn) passOn(ctx context.Context, h *held, p *pause, openUntil time.Tim
 
 // show gives the client the end of a turn that pauses. The calls that run go on.
 func (t *turn) show(ctx context.Context, p *pause) error {
-	t.untie()
+	if t.calls != nil {
+		t.untie()
+	}
 	calls := p.calls()
 	defer t.sign(ctx, t.seen(p), p.anchor)
 	if err := t.opened(); err != nil {

@@ -26,7 +26,7 @@ type held struct {
 func (h *held) pend(ctx context.Context) error {
 	h.attempt = rand.Text()
 	owner := rand.Text()
-	lease, cancel := context.WithTimeout(ctx, storeTime)
+	lease, cancel := h.s.inTime(ctx)
 	defer cancel()
 	if _, err := h.s.store.Acquire(lease, h.s.scope, leaseName(h.attempt, false), owner, leaseTTL); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (h *held) execute(ctx context.Context, owner string, asked bool, places []i
 
 // release gives the lease back. It must not end with the turn: a resume waits for it.
 func (h *held) release(ctx context.Context, owner string, asked bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	ctx, cancel := h.s.inTime(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := h.s.store.Release(ctx, h.s.scope, leaseName(h.attempt, asked), owner); err != nil {
 		h.s.log.DebugContext(ctx, "a lease was not given back and will lapse", "err", err)

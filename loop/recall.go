@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/mcp-via-llm/mcp-via-llm/chat"
@@ -32,9 +31,11 @@ func (h *handler) openSession(c *Client, identity string, r *http.Request, req *
 func (t *turn) remember(ctx context.Context) error {
 	t.conv = newConversation(t.session.scope.ID, t.req.Messages())
 	request := t.conv.whole()
-	t.relay.Seed, t.whole.Seed = request, request
+	if t.whole.Seed = request; t.relay != nil {
+		t.relay.Seed = request
+	}
 	t.journal = newJournal(t.session, scopeID(request, t.req.Model, strconv.FormatBool(t.req.Stream)))
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := t.session.inTime(ctx)
 	defer cancel()
 	records, attempts, err := t.session.recall(ctx, t.conv, t.journal.bag)
 	t.records, t.journal.listed = records, attempts
@@ -131,13 +132,10 @@ func (t *turn) runHeld(ctx context.Context, h *held, place int) Result {
 // says whether that was all: the attempt may have broken when all that was left
 // was to hand the client its calls.
 func (t *turn) replay(ctx context.Context) (ended bool, err error) {
-	waited := func() {}
-	t.journal.waits = sync.OnceFunc(func() {
+	err = t.journal.claim(ctx, func() (over func()) {
 		t.ownSilence()
-		waited = t.rec.wait(WaitAttempt)
+		return t.rec.wait(WaitAttempt)
 	})
-	err = t.journal.claim(ctx)
-	waited()
 	if err != nil {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)

@@ -164,8 +164,9 @@ func TestClaimThatFails(t *testing.T) {
 	first.segment(t.Context(), 0, &chat.Reply{Message: `{"role":"assistant"}`}, nil, nil)
 	first.broken(t.Context())
 	second := journalOver(failing{store})
+	second.name()
 	own := second.attempt
-	if err := second.claim(t.Context()); !errors.Is(err, sessions.ErrUnavailable) || second.attempt != own {
+	if err := second.claim(t.Context(), nil); !errors.Is(err, sessions.ErrUnavailable) || second.attempt != own {
 		t.Errorf("%v; the attempt has become %q, of %q and %q", err, second.attempt, own, first.attempt)
 	}
 }

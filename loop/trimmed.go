@@ -82,7 +82,7 @@ func noneOf(found []sessions.Fields) bool {
 // sign notes where in its conversation a turn stands. Where the same turn stands
 // in two places none is known by it.
 func (s *session) sign(ctx context.Context, local, anchor string) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := s.inTime(ctx)
 	defer cancel()
 	actual, err := s.store.Settle(ctx, s.scope, localKey(local), anchorField, []byte(anchor), s.ttl)
 	if err == nil && string(actual) != anchor {

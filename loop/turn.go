@@ -55,7 +55,7 @@ type turn struct {
 
 	// One of the two makes the client's answer out of those of the segments.
 	relay  *chat.Relay
-	whole  *chat.Whole
+	whole  chat.Whole
 	answer *answer
 	queued []string // chunks of a broken attempt, to be shown when the answer begins
 
@@ -64,16 +64,22 @@ type turn struct {
 	shown   int          // bytes of images that the model gets
 	midway  bool         // the request only goes on from a pause: its first segment is none of a new turn
 
-	calls context.Context // of the MCP calls
-	untie func() bool     // lets them go on when the turn has ended
+	ctx   context.Context         // of the turn
+	limit *time.Timer             // ends it
+	quiet func()                  // ends its keep-alives
+	calls context.Context         // of its MCP calls; nil before the first, see callContext
+	stop  context.CancelCauseFunc // ends them
+	untie func() bool             // lets them go on when the turn has ended
 }
 
 func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req *chat.Request, tools Tools) *turn {
-	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, start: time.Now(), span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
-	dialect := chat.Dialects[c.Dialect]
-	known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
-	t.relay = &chat.Relay{Known: known, Hidden: t.hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
-	t.whole = &chat.Whole{Hidden: t.hidden, Dialect: dialect}
+	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
+	hidden, dialect := t.hidden, chat.Dialects[c.Dialect]
+	t.whole = chat.Whole{Hidden: hidden, Dialect: dialect}
+	if req.Stream {
+		known := func(name string) bool { return tools.Has(name) || slices.Contains(req.Names, name) }
+		t.relay = &chat.Relay{Known: known, Hidden: hidden, Usage: req.Usage, Dialect: dialect, Requested: req.Model}
+	}
 	if c.MaxParallelCalls > 0 {
 		t.places = make(chan struct{}, c.MaxParallelCalls)
 	}
@@ -107,35 +113,38 @@ func (t *turn) hidden(name string) bool {
 }
 
 func (t *turn) run() {
-	ctx, leave := t.enter()
-	defer leave()
-	t.settle(ctx, t.loop(ctx))
+	t.enter()
+	defer t.leave()
+	t.settle(t.ctx, t.loop(t.ctx))
 }
 
-// enter makes the contexts of the turn and of its calls; leave must follow.
-func (t *turn) enter() (_ context.Context, leave func()) {
+// enter makes the context of the turn; leave must follow.
+func (t *turn) enter() {
 	ctx, cancel := context.WithCancelCause(t.r.Context())
-	limited, quiet := func() {}, func() {}
+	t.ctx, t.journal.abort = ctx, cancel
 	if t.client.LoopTimeout > 0 {
-		ctx, limited = context.WithTimeoutCause(ctx, t.client.LoopTimeout, errLoopTimeout)
+		t.limit = time.AfterFunc(t.client.LoopTimeout, func() { cancel(errLoopTimeout) })
 	}
 	if t.req.Stream && t.client.Keepalive > 0 {
-		quiet = t.answer.keepAlive(t.client.Keepalive)
+		t.quiet = t.answer.keepAlive(t.client.Keepalive)
 	}
-	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	t.calls, t.untie = calls, context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
-	t.journal.abort = cancel
-	if n, err := strconv.Atoi(t.r.Header.Get(retryCountHeader)); err == nil {
-		t.journal.patient = n > 0
+	if count := t.r.Header.Get(retryCountHeader); count != "" {
+		n, err := strconv.Atoi(count)
+		t.journal.patient = err == nil && n > 0
 	}
-	return ctx, func() {
-		if t.untie() {
-			stop(nil) // here and now: AfterFunc would start a goroutine for it
-		}
-		quiet()
-		limited()
-		cancel(nil)
+}
+
+func (t *turn) leave() {
+	if t.calls != nil && t.untie() {
+		t.stop(nil) // here and now: AfterFunc would start a goroutine for it
 	}
+	if t.quiet != nil {
+		t.quiet()
+	}
+	if t.limit != nil {
+		t.limit.Stop()
+	}
+	t.journal.abort(nil)
 }
 
 // settle ends the turn by what came of it.
@@ -158,6 +167,18 @@ func (t *turn) settle(ctx context.Context, err error) {
 		t.journal.broken(ctx)
 		t.fail(ctx, err)
 	}
+}
+
+// callContext is the context of the turn's MCP calls, which may outlive it. Many turns
+// make none.
+func (t *turn) callContext() context.Context {
+	if t.calls == nil {
+		ctx := t.ctx
+		calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+		t.calls, t.stop = calls, stop
+		t.untie = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	}
+	return t.calls
 }
 
 // loop goes from segment to segment until there is an answer for the client. Its frame
@@ -339,7 +360,7 @@ var errCrashed = errors.New("the gateway failed")
 // crashed closes the report of a turn that panicked: its client gets a 500, or an
 // answer that breaks off.
 func (t *turn) crashed() {
-	if t.rec.Report().StopReason == "" {
+	if !t.rec.Ended() {
 		t.failure = "internal_error"
 		t.end(StopError, http.StatusInternalServerError, errCrashed)
 	}

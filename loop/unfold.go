@@ -125,7 +125,7 @@ func (t *turn) goOn(ctx context.Context, k *recalled) (ended bool, err error) {
 	}
 	waiting, span := t.awaits(ctx, k.held)
 	waited := t.rec.wait(WaitCalls)
-	asked, err := k.await(waiting, t.calls, given)
+	asked, err := k.await(waiting, t.callContext(), given)
 	waited()
 	t.endAwait(ctx, span, err)
 	if given != nil {
