@@ -3,8 +3,10 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	segmentio "github.com/segmentio/encoding/json"
@@ -57,6 +59,9 @@ func isObject(s string) bool {
 // quote encodes s as a JSON string. Unlike json.Marshal it leaves <, > and & as
 // they are; bytes that are not UTF-8 become U+FFFD.
 func quote(s string) string {
+	if plain(s) {
+		return `"` + s + `"`
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -64,6 +69,16 @@ func quote(s string) string {
 		panic(err) // a string always encodes
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// plain says whether a JSON string has s as it is: ASCII without what is escaped.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // set puts raw at path in the JSON object s; every other byte stays.
@@ -88,8 +103,30 @@ func remove(s, path string) string {
 	return out
 }
 
+// maxMembers is how many members can be read at once.
+const maxMembers = 8
+
+// members gives members of the object s by their names, in one pass. Of those with the
+// same name the first counts.
+func members(s string, names ...string) (found [maxMembers]gjson.Result) {
+	object := gjson.Parse(s)
+	if !object.IsObject() {
+		return found
+	}
+	object.ForEach(func(key, value gjson.Result) bool {
+		if i := slices.Index(names, key.Str); i >= 0 && !found[i].Exists() {
+			found[i] = value
+		}
+		return true
+	})
+	return found
+}
+
 // present says whether a member is there and not null.
 func present(v gjson.Result) bool { return v.Exists() && v.Type != gjson.Null }
+
+// View is b as a string without copying; b must not change afterwards.
+func View(b []byte) string { return text(b) }
 
 // text views b as a string without copying; b must not change afterwards.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

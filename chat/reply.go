@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -29,7 +30,8 @@ type Origin struct {
 }
 
 func readOrigin(v gjson.Result) Origin {
-	return Origin{ID: v.Get("id").String(), Model: v.Get("model").String(), Tier: v.Get("service_tier").String(), Fingerprint: v.Get("system_fingerprint").String()}
+	m := members(v.Raw, "id", "model", "service_tier", "system_fingerprint")
+	return Origin{ID: m[0].String(), Model: m[1].String(), Tier: m[2].String(), Fingerprint: m[3].String()}
 }
 
 // Only is the message with those of its calls that keep wants.
@@ -50,8 +52,18 @@ func (r *Reply) Only(keep func(Call) bool) []byte {
 }
 
 // Visible is the message that a client sends back for an answer with this text
-// and these calls.
+// and these calls. Of one without calls there is no Raw.
 func Visible(text string, calls []Call) Message {
+	if len(calls) == 0 && utf8.ValidString(text) { // as it would be read
+		return Message{Role: "assistant", content: gjson.Result{Type: gjson.String, Str: text}}
+	}
+	return ReadMessage(answer(text, calls))
+}
+
+// Answer is the raw message of an answer with this text.
+func Answer(text string) string { return answer(text, nil) }
+
+func answer(text string, calls []Call) string {
 	raw := `{"role":"assistant","content":` + quote(text)
 	if len(calls) > 0 {
 		var entries [][]byte
@@ -60,7 +72,7 @@ func Visible(text string, calls []Call) Message {
 		}
 		raw += `,"tool_calls":[` + join(entries) + "]"
 	}
-	return ReadMessage(raw + "}")
+	return raw + "}"
 }
 
 // JoinText puts text of a later segment after that of earlier ones, with a blank
@@ -115,10 +127,11 @@ func NewCall(id, name, arguments string) Call {
 // unknown members too: some providers refuse a call without its signature.
 func newReply(message, finish, usage string, ids *callIDs, d Dialect) *Reply {
 	r := &Reply{Message: message, Finish: finish, Usage: usage, shown: message}
-	if content := gjson.Get(message, "content"); content.Type == gjson.String {
+	m := members(message, "content", "tool_calls")
+	if content := m[0]; content.Type == gjson.String {
 		r.Text = content.String()
 	}
-	for i, entry := range gjson.Get(message, "tool_calls").Array() {
+	for i, entry := range m[1].Array() {
 		call, replay := newCall(entry, ids)
 		r.Calls = append(r.Calls, call)
 		if replay != entry.Raw {
@@ -196,9 +209,10 @@ func (d Dialect) replay(message string, calls bool) string {
 // callIDs gives the calls of one message ids that are there and differ. The same
 // message always gets the same ones.
 type callIDs struct {
-	seed string // tells this message from others, such as the completion's id
-	n    int
-	seen map[string]bool
+	seed    string // tells this message from others, such as the completion's id
+	segment int    // the same, of messages with one seed; 0: there is one
+	n       int
+	seen    map[string]bool
 }
 
 func (c *callIDs) unique(sent string) string {
@@ -207,7 +221,11 @@ func (c *callIDs) unique(sent string) string {
 	}
 	id := sent
 	if id == "" {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", c.seed, c.n))
+		seed := c.seed
+		if c.segment > 0 {
+			seed += "/" + strconv.Itoa(c.segment)
+		}
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", seed, c.n))
 		id = "call_" + hex.EncodeToString(sum[:12])
 	}
 	for base, i := id, 2; c.seen[id]; i++ {

@@ -50,20 +50,23 @@ type Tokens struct {
 // more than on caching: OpenAI's come first, then those of DeepSeek, Anthropic
 // (by way of gateways) and OpenRouter.
 func ReadTokens(usage string) Tokens {
-	v := gjson.Parse(usage)
-	first := func(paths ...string) int64 {
-		for _, path := range paths {
-			if n := v.Get(path); n.Type == gjson.Number {
-				return max(n.Int(), 0)
-			}
-		}
-		return 0
-	}
+	m := members(usage, "prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details",
+		"prompt_cache_hit_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+	prompt := members(m[2].Raw, "cached_tokens", "cache_creation_tokens", "cache_write_tokens")
 	return Tokens{
-		Input:      first("prompt_tokens"),
-		Output:     first("completion_tokens"),
-		CacheRead:  first("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
-		CacheWrite: first("prompt_tokens_details.cache_creation_tokens", "cache_creation_input_tokens", "prompt_tokens_details.cache_write_tokens"),
-		Reasoning:  first("completion_tokens_details.reasoning_tokens"),
+		Input:      firstNumber(m[0]),
+		Output:     firstNumber(m[1]),
+		CacheRead:  firstNumber(prompt[0], m[4], m[5]),
+		CacheWrite: firstNumber(prompt[1], m[6], prompt[2]),
+		Reasoning:  firstNumber(members(m[3].Raw, "reasoning_tokens")[0]),
 	}
+}
+
+func firstNumber(all ...gjson.Result) int64 {
+	for _, n := range all {
+		if n.Type == gjson.Number {
+			return max(n.Int(), 0)
+		}
+	}
+	return 0
 }

@@ -16,14 +16,15 @@ type Whole struct {
 	Dialect Dialect
 	Seed    string // as Relay's
 
-	segment int
-	first   string            // completion of the first segment
-	last    string            // completion of the latest
-	at      string            // path of its choice
-	reply   *Reply            // what it says
-	texts   map[string]string // text of earlier segments, by member name
-	said    string            // text of the gateway's own, after that of the model
-	given   []Call            // calls of the gateway's own
+	segment  int
+	first    string            // completion of the first segment
+	last     string            // completion of the latest
+	at       string            // path of its choice
+	reply    *Reply            // what it says
+	extended bool              // it has extensions
+	texts    map[string]string // text of earlier segments, by member name
+	said     string            // text of the gateway's own, after that of the model
+	given    []Call            // calls of the gateway's own
 }
 
 // Say adds text of the gateway's own after that of the latest segment.
@@ -38,11 +39,12 @@ func (w *Whole) Add(completion string) (*Reply, error) {
 	if !isObject(completion) {
 		return nil, ErrMalformed
 	}
-	root := gjson.Parse(completion)
-	if err := upstreamError(root.Get("error")); err != nil {
+	root := members(completion, "error", "choices", "usage", "extensions", "id", "model", "service_tier", "system_fingerprint")
+	if err := upstreamError(root[0]); err != nil {
 		return nil, err
 	}
-	message := root.Get("choices.0.message")
+	choice := members(root[1].Get("0").Raw, "message", "finish_reason")
+	message := choice[0]
 	if !message.IsObject() {
 		return nil, ErrMalformed
 	}
@@ -55,12 +57,12 @@ func (w *Whole) Add(completion string) (*Reply, error) {
 		w.first = completion
 	}
 	usage := ""
-	if u := root.Get("usage"); present(u) {
+	if u := root[2]; present(u) {
 		usage = u.Raw
 	}
-	ids := &callIDs{seed: w.Seed + "/" + strconv.Itoa(w.segment)}
-	w.reply = newReply(message.Raw, root.Get("choices.0.finish_reason").String(), usage, ids, w.Dialect)
-	w.reply.Origin = readOrigin(root)
+	w.extended = root[3].Exists()
+	w.reply = newReply(message.Raw, choice[1].String(), usage, &callIDs{seed: w.Seed, segment: w.segment}, w.Dialect)
+	w.reply.Origin = Origin{ID: root[4].String(), Model: root[5].String(), Tier: root[6].String(), Fingerprint: root[7].String()}
 	return w.reply, nil
 }
 
@@ -79,6 +81,15 @@ func (w *Whole) keepTexts() {
 // Finish gives the completion for the client. One segment without MCP calls comes
 // back byte for byte, save the extensions.
 func (w *Whole) Finish(reason, usage, extensions string) []byte {
+	if w.untouched(reason, usage) {
+		end := strings.LastIndexByte(w.last, '}')
+		return splice(w.last, []cut{{end, end, `,"extensions":{"mcp_via_llm":`}, {end, end, extensions}, {end, end, "}"}})
+	}
+	return []byte(set(w.edited(reason, usage), "extensions.mcp_via_llm", extensions))
+}
+
+// edited is the latest completion with what the turn's others and the gateway have said.
+func (w *Whole) edited(reason, usage string) string {
 	out := w.last
 	message := w.at + ".message"
 	for _, name := range textMembers {
@@ -109,7 +120,14 @@ func (w *Whole) Finish(reason, usage, extensions string) []byte {
 	if usage != "" && gjson.Get(out, "usage").Raw != usage {
 		out = set(out, "usage", usage)
 	}
-	return []byte(set(out, "extensions.mcp_via_llm", extensions))
+	return out
+}
+
+// untouched says whether all that the client gets is the latest completion, with
+// extensions besides.
+func (w *Whole) untouched(reason, usage string) bool {
+	return w.segment == 1 && w.said == "" && len(w.given)+len(w.reply.Calls) == 0 && !w.extended &&
+		w.reply.Finish == reason && (usage == "" || usage == w.reply.Usage)
 }
 
 // showCalls leaves only the client's own calls in the message.

@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,50 +58,92 @@ var errCut = errors.New("the provider's answer broke off")
 
 var errTooLarge = errors.New("larger than the limit")
 
-// maxHint is what a declared length makes readAll set aside before anything came.
-const maxHint = 1 << 20
+// maxHint is what a declared length makes readAll set aside at most before anything
+// came, and minHint what it does without one.
+const (
+	maxHint = 1 << 20
+	minHint = 512
+)
 
 // readAll reads at most limit bytes; more is errTooLarge. The size is a hint.
 func readAll(r io.Reader, limit, size int64) ([]byte, error) {
-	var b bytes.Buffer
-	if size > 0 {
-		b.Grow(int(min(size, limit, maxHint)) + bytes.MinRead)
+	if size <= 0 {
+		size = minHint
 	}
-	n, err := b.ReadFrom(io.LimitReader(r, limit+1))
-	if err == nil && n > limit {
-		err = errTooLarge
+	b := make([]byte, 0, min(size, limit, maxHint)+1)
+	for {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
+		n, err := r.Read(b[len(b):min(int64(cap(b)), limit+1)])
+		b = b[:len(b)+n]
+		switch {
+		case int64(len(b)) > limit:
+			return b, errTooLarge
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return b, err
+		}
 	}
-	return b.Bytes(), err
 }
 
 // outbound makes the request of a segment: the client's own, with another body
 // and without what concerns only the hop between client and gateway.
-func (h *handler) outbound(r *http.Request, body io.Reader, size int64) *http.Request {
-	out := r.Clone(r.Context())
-	out.RequestURI = ""
-	out.URL.Scheme, out.URL.Host = "http", r.Host
-	out.Body, out.ContentLength = io.NopCloser(body), size
+func (h *handler) outbound(ctx context.Context, r *http.Request, body io.ReadCloser, size int64) *http.Request {
+	out, url := r.WithContext(ctx), *r.URL
+	url.Scheme, url.Host = "http", r.Host
+	out.URL, out.RequestURI = &url, ""
+	out.Body, out.ContentLength = body, size
 	out.TransferEncoding, out.Close = nil, false
-	for _, name := range strings.Split(out.Header.Get("Connection"), ",") {
-		out.Header.Del(strings.TrimSpace(name))
+	out.Header = make(http.Header, len(r.Header)+1)
+	for name, values := range r.Header {
+		if !hopByHop(name) && !h.internal[name] {
+			out.Header[name] = values[:len(values):len(values)]
+		}
 	}
-	for _, name := range hopByHop {
-		out.Header.Del(name)
-	}
-	for _, name := range slices.Concat(Headers, h.Private) {
-		out.Header.Del(name)
+	if names := r.Header.Get("Connection"); names != "" {
+		for _, name := range strings.Split(names, ",") {
+			out.Header.Del(strings.TrimSpace(name))
+		}
 	}
 	return out
 }
 
-// hopByHop are the headers of RFC 9110 section 7.6.1, and those that net/http
-// writes from the request's fields.
-var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Expect"}
+// bytesBody is a request's body that is all there.
+type bytesBody struct{ bytes.Reader }
+
+func newBytesBody(b []byte) *bytesBody {
+	body := new(bytesBody)
+	body.Reset(b)
+	return body
+}
+
+func (*bytesBody) Close() error { return nil }
+
+// internal are the request headers that are not for the model's provider.
+func internal(private []string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range slices.Concat(Headers, private) {
+		all[http.CanonicalHeaderKey(name)] = true
+	}
+	return all
+}
+
+// hopByHop says whether a header is one of RFC 9110 section 7.6.1, or of those that
+// net/http writes from the request's fields.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Expect":
+		return true
+	}
+	return false
+}
 
 // copyThrough sends a request on as it is and copies the answer back as it comes.
 func (h *handler) copyThrough(w http.ResponseWriter, r *http.Request, body io.Reader, size int64) {
-	out := h.outbound(r, body, size)
+	out := h.outbound(r.Context(), r, io.NopCloser(body), size)
 	h.injectUntouched(r.Context(), out.Header)
 	resp, err := h.Transport.RoundTrip(out)
 	if err != nil {
@@ -145,11 +188,8 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 
 func copyHeader(dst, src http.Header) {
 	for name, values := range src {
-		dst[name] = append([]string(nil), values...)
-	}
-	for _, name := range hopByHop {
-		if name != "Content-Length" {
-			dst.Del(name)
+		if !hopByHop(name) || name == "Content-Length" {
+			dst[name] = values[:len(values):len(values)]
 		}
 	}
 }

@@ -69,8 +69,8 @@ func link(before, message sum) sum {
 func (c *conversation) local(i int) string { return c.turnEnding(i, c.sums[i]) }
 
 // nextLocal is local for a reply to the request.
-func (c *conversation) nextLocal(reply chat.Message) string {
-	return c.turnEnding(len(c.messages), c.sum(reply))
+func (c *conversation) nextLocal(reply sum) string {
+	return c.turnEnding(len(c.messages), reply)
 }
 
 // turnEnding names the turn that ends in last, before which the client has sent
@@ -80,7 +80,8 @@ func (c *conversation) turnEnding(n int, last sum) string {
 		if c.messages[begin].Role != "user" {
 			continue
 		}
-		all := sum(sha256.Sum256(append(c.root[:], "one turn"...)))
+		var room [2 * sha256.Size]byte
+		all := sum(sha256.Sum256(append(append(room[:0], c.root[:]...), "one turn"...)))
 		for _, s := range c.sums[begin:n] {
 			all = link(all, s)
 		}
@@ -114,12 +115,15 @@ func (c *conversation) whole() string {
 }
 
 // next names the record of a reply to the request, as the client will see it.
-func (c *conversation) next(reply chat.Message) string {
+func (c *conversation) next(reply chat.Message) string { return c.nextTo(c.sum(reply)) }
+
+// nextTo is next for the sum of the reply.
+func (c *conversation) nextTo(reply sum) string {
 	last := c.root
 	if len(c.links) > 0 {
 		last = c.links[len(c.links)-1]
 	}
-	all := link(last, c.sum(reply))
+	all := link(last, reply)
 	return inHex(all[:])
 }
 

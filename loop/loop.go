@@ -193,7 +193,8 @@ const (
 
 type handler struct {
 	Options
-	tracer trace.Tracer // nil: nothing is traced
+	tracer   trace.Tracer    // nil: nothing is traced
+	internal map[string]bool // request headers that the provider does not get
 }
 
 // New makes the handler.
@@ -222,7 +223,7 @@ func New(o Options) http.Handler {
 	if o.OnStart == nil {
 		o.OnStart = func(*Ledger) func() { return func() {} }
 	}
-	h := &handler{Options: o}
+	h := &handler{Options: o, internal: internal(o.Private)}
 	if o.Traces != nil {
 		h.tracer = o.Traces.Tracer("github.com/mcp-via-llm/mcp-via-llm/loop", trace.WithSchemaURL(semconv.SchemaURL))
 	}

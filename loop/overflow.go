@@ -68,6 +68,9 @@ func unclear(status int, body []byte) bool {
 
 // overflowed is overflows of the error that a segment ended with.
 func overflowed(err error) bool {
+	if err == nil {
+		return false
+	}
 	var answer *statusError
 	var event *chat.UpstreamError
 	switch {
@@ -84,6 +87,9 @@ func overflowed(err error) bool {
 // for the history, which the client's own request could have done without: all of it
 // goes then, so that no more than one request is in vain.
 func (t *turn) shortenFor(err error) bool {
+	if err == nil {
+		return false
+	}
 	var answer *statusError
 	switch {
 	case t.told:

@@ -69,19 +69,21 @@ func (t *turn) ownSilence() {
 }
 
 // sign lets the turn be found in a history that its client has cut off. The client
-// has its answer by then, and may be gone.
+// has its answer by then, and may be gone. The anchor is "" if nobody needed it yet.
 func (t *turn) sign(ctx context.Context, seen chat.Message, anchor string) {
-	if local := t.conv.nextLocal(seen); local != "" {
-		t.session.sign(context.WithoutCancel(ctx), local, anchor)
-	}
-}
-
-// keep stores what the model saw in a turn that ends, if that is more than the
-// client sees.
-func (t *turn) keep(ctx context.Context, reply *chat.Reply, anchor string) {
-	if len(t.added) == 0 {
+	sum := t.conv.sum(seen)
+	local := t.conv.nextLocal(sum)
+	if local == "" {
 		return
 	}
+	if anchor == "" {
+		anchor = t.conv.nextTo(sum)
+	}
+	t.session.sign(context.WithoutCancel(ctx), local, anchor)
+}
+
+// keep stores what the model saw in a turn that ends, and the client did not.
+func (t *turn) keep(ctx context.Context, reply *chat.Reply, anchor string) {
 	r := &record{before: t.keepable(), visible: hashText(t.text), message: reply.Only(func(c chat.Call) bool { return !t.hidden(c.Name) })}
 	if err := t.session.keep(ctx, anchor, r); err != nil {
 		t.forgot(ctx, err)

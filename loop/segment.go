@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -65,12 +64,14 @@ func (t *turn) exchange(ctx context.Context, body []byte, report *SegmentReport,
 	return t.readWhole(resp, first)
 }
 
+var uncoded = []string{"identity"}
+
 // request is the client's request with a segment's body. Answers have to be read,
 // so no coding is accepted.
 func (t *turn) request(ctx context.Context, body []byte) *http.Request {
-	out := t.h.outbound(t.r, bytes.NewReader(body), int64(len(body))).WithContext(ctx)
-	out.Header.Del("Content-Encoding")
-	out.Header.Set("Accept-Encoding", "identity")
+	out := t.h.outbound(ctx, t.r, newBytesBody(body), int64(len(body)))
+	delete(out.Header, "Content-Encoding")
+	out.Header["Accept-Encoding"] = uncoded
 	t.h.inject(ctx, out.Header)
 	return out
 }
@@ -230,7 +231,7 @@ func (t *turn) readWhole(resp *http.Response, first bool) (*chat.Reply, error) {
 		}
 		return nil, err
 	}
-	completion := string(body)
+	completion := chat.View(body)
 	if contentType(resp, "event-stream") {
 		if completion, err = assemble(body, t.req.Model, fmt.Sprintf("%s/%d", t.conv.whole(), len(t.rec.report.Segments))); err != nil {
 			return nil, err

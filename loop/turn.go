@@ -238,12 +238,16 @@ func (t *turn) heed(ctx context.Context, round int, reply *chat.Reply) (asks map
 		}
 	}
 	seen := chat.Visible(t.text, own)
-	anchor := t.conv.next(seen)
+	anchor := "" // of a turn that leaves nothing but its signature
+	if !ends || len(t.added) > 0 {
+		anchor = t.conv.next(seen)
+	}
 	defer t.sign(ctx, seen, anchor)
-	if ends {
-		t.keep(ctx, reply, anchor)
-	} else {
+	switch {
+	case !ends:
 		t.pend(ctx, reply, asks, anchor)
+	case anchor != "":
+		t.keep(ctx, reply, anchor)
 	}
 	return nil, true, t.finish(reply, own, last)
 }
@@ -253,7 +257,7 @@ func (t *turn) heed(ctx context.Context, round int, reply *chat.Reply) (asks map
 // that gets it back.
 func (t *turn) giveUp(reply *chat.Reply) error {
 	text := fmt.Sprintf("The model asked for more tool calls after %d rounds of them, the most that one answer may take here, and gave no answer. Ask it to go on, or for less at a time.", t.client.MaxIterations)
-	reply.Message, t.text = chat.Visible(text, nil).Raw, chat.JoinText(t.text, text)
+	reply.Message, t.text = chat.Answer(text), chat.JoinText(t.text, text)
 	return t.say(text)
 }
 
@@ -339,11 +343,11 @@ func (t *turn) close(stop, reason string) error {
 	if int64(len(body)) > t.h.MaxResponseBytes {
 		return errTooLarge
 	}
+	header, values := t.w.Header(), []string{"application/json", strconv.Itoa(len(body))}
 	for _, name := range chat.BodyHeaders {
-		t.w.Header().Del(name)
+		delete(header, name)
 	}
-	t.w.Header().Set("Content-Type", "application/json")
-	t.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	header["Content-Type"], header["Content-Length"] = values[:1:1], values[1:]
 	t.end(stop, t.status, nil) // before the answer goes out: who has it may look for its turn
 	t.w.WriteHeader(t.status)
 	if _, err := t.w.Write(body); err != nil {
