@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -79,6 +80,9 @@ func (w *wire) inspectJSON(ex *exchange, resp *http.Response, media string) erro
 				answer = passed
 			}
 		}
+		if w.settled(ex, resp) {
+			return errTaken
+		}
 		if answer == nil {
 			odd = "the server did not answer the request"
 		}
@@ -91,6 +95,17 @@ func (w *wire) inspectJSON(ex *exchange, resp *http.Response, media string) erro
 	}
 	setBody(resp, answer)
 	return nil
+}
+
+// errTaken ends a request in the SDK whose answer was taken: nobody looks at what the SDK
+// would make of it, after two more goroutines and half a dozen decoders.
+var errTaken = errors.New("the answer is there")
+
+// settled reports whether the SDK needs to know no more of a call than that it is over.
+// An answer that names another session than its request is the SDK's to judge.
+func (w *wire) settled(ex *exchange, resp *http.Response) bool {
+	session := resp.Header.Get(headerSession)
+	return !w.sse && ex.cp != nil && ex.cp.run != nil && ex.cp.taken() && (session == "" || session == ex.header.Get(headerSession))
 }
 
 // pass gives what the SDK may see of a message that came in answer to ex, nil for

@@ -184,7 +184,13 @@ func (b *Binding) target(name, arguments string) (*entry, string) {
 
 // Call runs the tool with the injected name. arguments is the JSON text that the
 // model wrote; blanks and null mean {}. What fails is told in the result.
-func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result) {
+func (b *Binding) Call(ctx context.Context, name, arguments string) Result {
+	return b.CallResolved(ctx, name, arguments, nil)
+}
+
+// CallResolved is [Binding.Call] for who has resolved that call before: args is what
+// [Binding.Resolve] gave without an error, and is not checked again; nil otherwise.
+func (b *Binding) CallResolved(ctx context.Context, name, arguments string, args json.RawMessage) (res Result) {
 	event := &CallEvent{Injected: name, Start: time.Now()}
 	defer b.finished(ctx, event, &res)
 	e, arguments := b.target(name, arguments)
@@ -198,7 +204,7 @@ func (b *Binding) Call(ctx context.Context, name, arguments string) (res Result)
 	case e.builtIn(callName):
 		return b.callNothing(e, arguments)
 	}
-	raw, err := e.run(ctx, b.set.host, arguments)
+	raw, err := e.run(ctx, b.set.host, arguments, args)
 	event.ResultBytes = len(raw)
 	if err != nil {
 		return e.failed(err)
@@ -234,10 +240,12 @@ func (e *entry) result(ctx context.Context, raw []byte) Result {
 	return res
 }
 
-func (e *entry) run(ctx context.Context, h *Host, arguments string) ([]byte, error) {
-	args, err := e.arguments(arguments)
-	if err != nil {
-		return nil, err
+func (e *entry) run(ctx context.Context, h *Host, arguments string, args json.RawMessage) ([]byte, error) {
+	if args == nil {
+		var err error
+		if args, err = e.arguments(arguments); err != nil {
+			return nil, err
+		}
 	}
 	c := h.successor(e.conn)
 	if c == nil {

@@ -65,8 +65,9 @@ func (e *entry) request(args json.RawMessage) *request {
 	}
 }
 
-// send sends the request that a call is. Calls of tools go through the SDK, which puts
-// some of their arguments into headers; reads go past its cache, which has no bound.
+// send sends the request that a call is. Calls whose arguments belong into headers too go
+// through the SDK, which puts them there, and looks at the tool's schema anew each time;
+// reads go past its cache, which has no bound.
 func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta sdk.Meta, given answers) (any, error) {
 	switch t.kind {
 	case KindResource, KindTemplate:
@@ -82,9 +83,11 @@ func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta 
 			Meta: meta, Name: t.name, Arguments: stringArguments(args), InputResponses: given.responses, RequestState: given.state,
 		})
 	}
-	return s.cs.CallTool(ctx, &sdk.CallToolParams{
-		Meta: meta, Name: t.name, Arguments: args, InputResponses: given.responses, RequestState: given.state,
-	})
+	params := &sdk.CallToolParams{Meta: meta, Name: t.name, Arguments: args, InputResponses: given.responses, RequestState: given.state}
+	if t.headers {
+		return s.cs.CallTool(ctx, params)
+	}
+	return s.request(ctx, "tools/call", params)
 }
 
 // call runs a request and returns the raw JSON of its result.

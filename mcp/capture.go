@@ -81,6 +81,13 @@ func (cp *capture) take(msg gjson.Result) []byte {
 	return answerAs(cp.id, msg)
 }
 
+// taken reports whether there is a result, or the server's own error.
+func (cp *capture) taken() bool {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	return cp.result != nil || cp.rpc != nil
+}
+
 // abandon ends the request, which will have no answer; what says why, "" if that is
 // known already.
 func (cp *capture) abandon(why string) {

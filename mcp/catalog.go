@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/mcp-via-llm/mcp-via-llm/excerpt"
 )
@@ -131,10 +130,9 @@ func (c *collector) keep(known []*tool) {
 	}
 }
 
-// bindsHeaders reports whether a tool has an argument that goes out as a header
-// too (2026-07-28, "Mcp-Param-{Name}").
+// bindsHeaders reports whether a tool has an argument that goes out as a header too.
 func bindsHeaders(tools []*tool) bool {
-	return slices.ContainsFunc(tools, func(t *tool) bool { return strings.Contains(t.raw, "x-mcp-header") })
+	return slices.ContainsFunc(tools, func(t *tool) bool { return t.headers })
 }
 
 // allowed applies the globs of the configuration. A glob that is malformed

@@ -114,10 +114,10 @@ func TestGivenUpCallsMayAskOverHTTP(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		replies <- m
 	})
-	var alices string
+	alices := make(chan string, 1)
 	s.answer("POST tools/call", func(w http.ResponseWriter, r *http.Request, m heard) {
 		if m.get("params.name").String() == "run" {
-			alices = m.id
+			alices <- m.id
 			<-r.Context().Done()
 			return
 		}
@@ -125,7 +125,7 @@ func TestGivenUpCallsMayAskOverHTTP(t *testing.T) {
 		if m := <-replies; m.get("result.action").String() != "decline" {
 			t.Errorf("%s", m.body)
 		}
-		common <- `{"jsonrpc":"2.0","id":` + alices + `,` + doneText
+		common <- `{"jsonrpc":"2.0","id":` + <-alices + `,` + doneText
 		common <- againSure
 		if m := <-replies; m.get("result.action").String() != "accept" {
 			t.Errorf("%s", m.body)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -91,42 +92,47 @@ func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)
 // be checked with one value and the server use the other.
 func repeatedMember(text string) (name string, twice bool) {
 	type level struct {
-		seen map[string]bool // nil in an array
-		name bool            // a name comes next
+		seen map[string]bool
+		name bool // a name comes next; never in an array
 	}
-	var levels []level
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			return "", false
-		}
-		var in *level
-		if len(levels) > 0 {
-			in = &levels[len(levels)-1]
-		}
-		switch token {
-		case json.Delim('}'), json.Delim(']'):
+	levels := make([]level, 0, 8)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '{':
+			levels = append(levels, level{map[string]bool{}, true})
+		case '[':
+			levels = append(levels, level{})
+		case '}', ']':
 			levels = levels[:len(levels)-1]
-			continue
-		}
-		if in != nil && in.name {
-			name := token.(string)
+		case ',':
+			in := &levels[len(levels)-1]
+			in.name = in.seen != nil
+		case '"':
+			start := i
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if len(levels) == 0 || !levels[len(levels)-1].name {
+				continue
+			}
+			in := &levels[len(levels)-1]
+			name := memberName(text[start : i+1])
 			if in.seen[name] {
 				return name, true
 			}
 			in.seen[name], in.name = true, false
-			continue
-		}
-		if in != nil {
-			in.name = in.seen != nil
-		}
-		switch token {
-		case json.Delim('{'):
-			levels = append(levels, level{map[string]bool{}, true})
-		case json.Delim('['):
-			levels = append(levels, level{})
 		}
 	}
+	return "", false
+}
+
+// memberName is what a name in JSON stands for.
+func memberName(quoted string) (name string) {
+	name = quoted[1 : len(quoted)-1]
+	if strings.Contains(name, `\`) || !utf8.ValidString(name) {
+		_ = json.Unmarshal([]byte(quoted), &name) // valid JSON
+	}
+	return name
 }

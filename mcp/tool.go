@@ -36,6 +36,8 @@ type tool struct {
 	// repeatable: the server says that a second run of the same call does no
 	// harm (annotations readOnlyHint or idempotentHint).
 	repeatable bool
+	// headers: an argument goes out as a header too (2026-07-28, "Mcp-Param-{Name}").
+	headers bool
 
 	input  *schema.Checker // nil: arguments are not validated
 	output *schema.Checker // nil: results are not validated
@@ -62,6 +64,7 @@ func newTool(raw gjson.Result, log *slog.Logger) (*tool, error) {
 		schema:      input.Raw,
 		description: cmp.Or(raw.Get("description").String(), raw.Get("title").String(), raw.Get("annotations.title").String()),
 		readOnly:    raw.Get("annotations.readOnlyHint").Type == gjson.True,
+		headers:     strings.Contains(raw.Raw, "x-mcp-header"),
 		functions:   new(sync.Map),
 	}
 	t.repeatable = t.readOnly || raw.Get("annotations.idempotentHint").Type == gjson.True

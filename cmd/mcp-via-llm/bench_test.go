@@ -24,7 +24,7 @@ import (
 // the embedded store, metrics and the log as serve has them, and a provider that
 // answers at once.
 func BenchmarkTurn(b *testing.B) {
-	handler := benchHandler(b)
+	handler := benchHandler(b, benchServer(), true, benchAnswer)
 	keepRoom(nil)
 	defer debug.SetGCPercent(100)
 	header := http.Header{
@@ -65,8 +65,7 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-func benchHandler(b *testing.B) http.Handler {
-	ctx, stop := context.WithCancel(context.Background())
+func benchServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	for i := range 5 {
 		mcp.AddTool(server, &mcp.Tool{Name: fmt.Sprintf("tool_%d", i), Description: "Does something with what it is given"},
@@ -76,7 +75,16 @@ func benchHandler(b *testing.B) http.Handler {
 				return nil, nil, nil
 			})
 	}
-	tools := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	return server
+}
+
+// benchHandler is the loop with the tools of that server, which answers in JSON or in
+// events, and that provider.
+func benchHandler(b *testing.B, server *mcp.Server, json bool, answer roundTripper) http.Handler {
+	b.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	tools := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: json}))
 	cfg, err := config.Load(writeConfig(b, `
 llm: {loop_url: "http://127.0.0.1:1"}
 servers: {bench: {url: "`+tools.URL+`"}}
@@ -105,7 +113,7 @@ clients: {default: {servers: [bench]}}
 	})
 	a.host.Settle(ctx)
 	options := a.current.Load().options()
-	options.Transport = roundTripper(benchAnswer)
+	options.Transport = answer
 	return loop.New(options)
 }
 

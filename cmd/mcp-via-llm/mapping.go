@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -110,8 +111,12 @@ func (t *toolset) Injected() []loop.Injected {
 func (t *toolset) Call(ctx context.Context, name, arguments string) loop.Result {
 	ctx, call := t.begin(ctx, name, arguments)
 	var r mcp.Result
+	var resolved json.RawMessage
+	if !call.Unfit {
+		resolved = call.Arguments
+	}
 	refused := t.guard.Call(ctx, call, func(ctx context.Context) string {
-		r = t.Binding.Call(ctx, name, arguments)
+		r = t.CallResolved(ctx, name, arguments, resolved)
 		return r.Outcome
 	})
 	if refused != nil {
