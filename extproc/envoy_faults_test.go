@@ -103,7 +103,7 @@ func testInfo(t *testing.T, r *rig) {
 		select {
 		case info := <-got:
 			if !filtered || info.Attributes["xds.route_name"] != "enabled" || info.Attributes["request.id"] == "" ||
-				strings.Join(info.Metadata.Get("x-mcp-client"), ",") != "team-a" {
+				strings.Join(info.Metadata("x-mcp-client"), ",") != "team-a" {
 				t.Errorf("%s: %+v", path, info)
 			}
 		default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"sync"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -63,8 +64,8 @@ type exchange struct {
 	done    chan struct{} // closed when all is over
 
 	room         chan struct{} // a full pipe has room again
-	requestPipe  *pipe
-	responsePipe *pipe
+	requestPipe  pipe
+	responsePipe pipe
 	response     *http.Response // set before responded is closed
 	responded    chan struct{}
 
@@ -87,7 +88,8 @@ func newExchange(s *Server, st stream, bare bool) *exchange {
 		responded: make(chan struct{}),
 	}
 	x.free.L = &x.mu
-	x.requestPipe, x.responsePipe = newPipe(x.hasRoom), newPipe(x.hasRoom)
+	x.requestPipe.init(x.hasRoom)
+	x.responsePipe.init(x.hasRoom)
 	return x
 }
 
@@ -102,9 +104,11 @@ func (x *exchange) hasRoom() {
 // with earlier streams, and waits until Envoy ends the exchange. The error is
 // for the handler; that of OutcomeAborted alone is one for Envoy, too.
 func (x *exchange) run(h http.Handler, r *http.Request) (Outcome, error) {
-	go x.receive()
 	stop := context.AfterFunc(x.server.cut, x.drain)
 	defer stop()
+	if x.takeRequest(r.ContentLength) {
+		go x.receive()
+	}
 	x.serve(h, r)
 	x.mu.Lock()
 	answered := x.machine.done()
@@ -134,23 +138,43 @@ func (x *exchange) drain() {
 	}
 }
 
+// takeRequest takes a small request of known length whole, before the handler runs:
+// the handler would wait for it, and wake for each of its messages. It says whether
+// the stream goes on.
+func (x *exchange) takeRequest(length int64) bool {
+	if length < 0 || length >= pipeLimit {
+		return true
+	}
+	for !x.machine.requestEnd && x.machine.upstreamStatus == 0 && !x.requestPipe.full() {
+		if !x.take() {
+			return false
+		}
+	}
+	return true
+}
+
 // receive is the receiver's goroutine. It ends when the stream does, which at
 // the latest is when Process returns.
 func (x *exchange) receive() {
-	for x.awaitRoom() {
-		msg, err := x.stream.Recv()
-		if err != nil {
-			x.finish(x.ended())
-			return
-		}
-		x.mu.Lock()
-		err = x.step(envoyInput{msg})
-		x.mu.Unlock()
-		if err != nil && !errors.Is(err, ErrClientGone) { // that one Recv reports, too
-			x.finish(OutcomeAborted, err)
-			return
-		}
+	for x.awaitRoom() && x.take() {
 	}
+}
+
+// take takes the next message from Envoy, and says whether the stream goes on.
+func (x *exchange) take() bool {
+	msg, err := x.stream.Recv()
+	if err != nil {
+		x.finish(x.ended())
+		return false
+	}
+	x.mu.Lock()
+	err = x.step(envoyInput{msg})
+	x.mu.Unlock()
+	if err != nil && !errors.Is(err, ErrClientGone) { // that one Recv reports, too
+		x.finish(OutcomeAborted, err)
+		return false
+	}
+	return true
 }
 
 // awaitRoom takes nothing from Envoy while a body waits for its reader; gRPC's
@@ -240,7 +264,7 @@ func (x *exchange) carryOut(o output) error {
 	case doRequestDrop:
 		x.requestPipe.fail(http.ErrBodyReadAfterClose)
 	case doResponseHead:
-		x.response = newResponse(o, x.responsePipe)
+		x.response = newResponse(o, &x.responsePipe)
 		close(x.responded)
 	case doResponseBody:
 		x.responsePipe.push(o.data)
@@ -274,7 +298,14 @@ func (x *exchange) answer(in answerInput) error {
 		x.free.Wait()
 	}
 	x.mu.Unlock()
-	return x.ask(in)
+	err := x.ask(in)
+	if in.last {
+		// gRPC's writer sends when it gets to run, and itself lets others run once before
+		// it does. Nobody shall wait for what the handler does after its answer.
+		runtime.Gosched()
+		runtime.Gosched()
+	}
+	return err
 }
 
 // begin is answer for the first part.

@@ -49,7 +49,7 @@ func serve(t testing.TB, h http.HandlerFunc, change ...func(*Options)) *fakeServ
 	f.Server = New(opts)
 	lis := bufconn.Listen(1 << 20)
 	// Fixed windows: gRPC's estimate of the bandwidth would let a test's bounds grow.
-	server := grpc.NewServer(grpc.InitialWindowSize(128<<10), grpc.InitialConnWindowSize(128<<10))
+	server := grpc.NewServer(Codec(), grpc.InitialWindowSize(128<<10), grpc.InitialConnWindowSize(128<<10))
 	f.grpc = server
 	pb.RegisterExternalProcessorServer(server, f.Server)
 	served := make(chan struct{})

@@ -49,14 +49,48 @@ func pseudo(m *corev3.HeaderMap, name string) string {
 // toHeader gives the ordinary fields of a message, values in their order.
 func toHeader(m *corev3.HeaderMap) http.Header {
 	h := make(http.Header, len(m.GetHeaders()))
-	for _, v := range m.GetHeaders() {
-		if !strings.HasPrefix(v.Key, ":") {
-			key := textproto.CanonicalMIMEHeaderKey(v.Key)
-			h[key] = append(h[key], headerValue(v))
+	values := make([]string, len(m.GetHeaders())) // of all fields, one after the other
+	for i, v := range m.GetHeaders() {
+		if strings.HasPrefix(v.Key, ":") {
+			continue
+		}
+		key := canonical(v.Key)
+		values[i] = headerValue(v)
+		if earlier, ok := h[key]; ok {
+			h[key] = append(earlier, values[i])
+		} else {
+			h[key] = values[i : i+1 : i+1]
 		}
 	}
 	return h
 }
+
+// canonical is textproto.CanonicalMIMEHeaderKey, which allocates for each name that
+// net/http does not know.
+func canonical(key string) string {
+	if known, ok := frequent[key]; ok {
+		return known
+	}
+	return textproto.CanonicalMIMEHeaderKey(key)
+}
+
+// frequent are the names that Envoy, the SDKs of model providers and tracers send.
+var frequent = func() map[string]string {
+	keys := map[string]string{}
+	for _, key := range []string{
+		"accept", "accept-encoding", "accept-language", "authorization", "baggage", "cache-control", "content-encoding", "content-length", "content-type",
+		"cookie", "date", "host", "openai-organization", "openai-processing-ms", "openai-project", "openai-version", "server", "traceparent", "tracestate",
+		"transfer-encoding", "user-agent", "via", "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms",
+		"x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-envoy-upstream-service-time", "x-forwarded-client-cert",
+		"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-ratelimit-limit-requests", "x-ratelimit-limit-tokens",
+		"x-ratelimit-remaining-requests", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-request-id",
+		"x-stainless-arch", "x-stainless-async", "x-stainless-helper-method", "x-stainless-lang", "x-stainless-os", "x-stainless-package-version",
+		"x-stainless-read-timeout", "x-stainless-retry-count", "x-stainless-runtime", "x-stainless-runtime-version", "x-stainless-timeout",
+	} {
+		keys[key] = textproto.CanonicalMIMEHeaderKey(key)
+	}
+	return keys
+}()
 
 // contentLength reads the field's value; -1 when it is absent or no number.
 func contentLength(h http.Header) int64 {
@@ -70,11 +104,24 @@ func contentLength(h http.Header) int64 {
 // diff is the smallest mutation that turns the fields `from` into `to`; nil if
 // there is none. Keys for which keep is true stay as they are in `from`.
 func diff(from, to http.Header, keep func(string) bool) *pb.HeaderMutation {
-	mut := &pb.HeaderMutation{}
-	for _, key := range sortedKeys(to) {
-		if keep(key) || len(to[key]) == 0 || slices.Equal(from[key], to[key]) {
-			continue
+	var set, removed []string
+	for key, values := range to {
+		if len(values) > 0 && !slices.Equal(from[key], values) && !keep(key) {
+			set = append(set, key)
 		}
+	}
+	for key := range from {
+		if len(to[key]) == 0 && !keep(key) {
+			removed = append(removed, key)
+		}
+	}
+	if len(set) == 0 && len(removed) == 0 {
+		return nil
+	}
+	mut := &pb.HeaderMutation{}
+	slices.Sort(set) // so that messages are reproducible
+	slices.Sort(removed)
+	for _, key := range set {
 		mut.SetHeaders = append(mut.SetHeaders, setOptions(key, to[key])...)
 		if key == "Content-Length" && len(from[key]) > 0 {
 			// Envoy removes first. Without allow_content_length_header it does not set,
@@ -82,13 +129,8 @@ func diff(from, to http.Header, keep func(string) bool) *pb.HeaderMutation {
 			mut.RemoveHeaders = append(mut.RemoveHeaders, "content-length")
 		}
 	}
-	for _, key := range sortedKeys(from) {
-		if !keep(key) && len(to[key]) == 0 {
-			mut.RemoveHeaders = append(mut.RemoveHeaders, strings.ToLower(key))
-		}
-	}
-	if len(mut.SetHeaders) == 0 && len(mut.RemoveHeaders) == 0 {
-		return nil
+	for _, key := range removed {
+		mut.RemoveHeaders = append(mut.RemoveHeaders, strings.ToLower(key))
 	}
 	return mut
 }
@@ -99,14 +141,19 @@ func diff(from, to http.Header, keep func(string) bool) *pb.HeaderMutation {
 func setOptions(key string, values []string) []*corev3.HeaderValueOption {
 	options := make([]*corev3.HeaderValueOption, len(values))
 	for i, value := range values {
-		options[i] = &corev3.HeaderValueOption{
-			Header: &corev3.HeaderValue{Key: strings.ToLower(key), RawValue: []byte(value)},
+		var parts struct {
+			option corev3.HeaderValueOption
+			value  corev3.HeaderValue
 		}
+		o := &parts.option
+		o.Header = &parts.value
+		o.Header.Key, o.Header.RawValue = strings.ToLower(key), []byte(value)
 		if i == 0 {
-			options[i].AppendAction = corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
+			o.AppendAction = corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 		} else {
-			options[i].Append = wrapperspb.Bool(true)
+			o.Append = wrapperspb.Bool(true)
 		}
+		options[i] = o
 	}
 	return options
 }

@@ -132,7 +132,8 @@ func TestPipe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rooms := 0
 		var trailer http.Header
-		p := newPipe(func() { rooms++ })
+		var p pipe
+		p.init(func() { rooms++ })
 		p.onEOF = func(h http.Header) { trailer = h }
 		var want, got []byte
 		ended := false
@@ -160,7 +161,7 @@ func TestPipe(t *testing.T) {
 		}
 		p.finish(http.Header{"T": {"1"}})
 		p.push([]byte("late"))
-		rest, err := io.ReadAll(p)
+		rest, err := io.ReadAll(&p)
 		ended = err == nil
 		if got = append(got, rest...); string(got) != string(want) || !ended || trailer.Get("T") != "1" {
 			t.Fatalf("%d bytes of %d, %v, %v", len(got), len(want), err, trailer)

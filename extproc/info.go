@@ -7,13 +7,11 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Info is what Envoy says about an exchange beside its HTTP messages.
 type Info struct {
-	// Metadata is the gRPC initial metadata: ExtProcPerRoute's
-	// overrides.grpc_initial_metadata arrives here, keys in lower case.
-	Metadata metadata.MD
 	// Attributes are the filter's request_attributes, flattened:
 	// "xds.route_name", "source.address", …; a value that is no string is JSON.
 	Attributes map[string]string
@@ -22,6 +20,35 @@ type Info struct {
 	// Looped says that the request carried a valid marker: it was sent to the
 	// loop listener and came back through the filter by mistake.
 	Looped bool
+
+	stream context.Context
+}
+
+// Metadata gives the values of a key of the gRPC initial metadata: ExtProcPerRoute's
+// overrides.grpc_initial_metadata arrives here.
+func (i *Info) Metadata(key string) []string {
+	if i == nil || i.stream == nil {
+		return nil
+	}
+	return metadata.ValueFromIncomingContext(i.stream, key)
+}
+
+// exchangeContext is the context of an exchange's request.
+type exchangeContext struct {
+	context.Context
+	x    *exchange
+	info *Info
+}
+
+// Value implements context.Context.
+func (c *exchangeContext) Value(key any) any {
+	switch key {
+	case exchangeKey:
+		return c.x
+	case infoKey:
+		return c.info
+	}
+	return c.Context.Value(key)
 }
 
 type contextKey int
@@ -38,9 +65,8 @@ func InfoFrom(ctx context.Context) (*Info, bool) {
 }
 
 func newInfo(ctx context.Context, first *pb.ProcessingRequest, looped bool) *Info {
-	md, _ := metadata.FromIncomingContext(ctx)
 	return &Info{
-		Metadata:        md,
+		stream:          ctx,
 		Attributes:      attributes(first),
 		DynamicMetadata: first.GetMetadataContext(),
 		Looped:          looped,
@@ -52,14 +78,13 @@ func attributes(first *pb.ProcessingRequest) map[string]string {
 	flat := map[string]string{}
 	for _, group := range first.GetAttributes() {
 		for name, value := range group.GetFields() {
-			switch v := value.AsInterface().(type) {
-			case string:
-				flat[name] = v
-			default:
-				// A structpb value always has a JSON form.
-				text, _ := json.Marshal(v)
-				flat[name] = string(text)
+			if text, ok := value.GetKind().(*structpb.Value_StringValue); ok {
+				flat[name] = text.StringValue
+				continue
 			}
+			// A structpb value always has a JSON form.
+			text, _ := json.Marshal(value.AsInterface())
+			flat[name] = string(text)
 		}
 	}
 	return flat

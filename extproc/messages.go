@@ -51,20 +51,45 @@ func headersMessage(s side, common *pb.CommonResponse) *pb.ProcessingResponse {
 	return &pb.ProcessingResponse{Response: &pb.ProcessingResponse_ResponseHeaders{ResponseHeaders: h}}
 }
 
+// bodyAnswer is made of one allocation: there are more messages of it than of all others.
 func bodyAnswer(s side, data []byte, last bool) *pb.ProcessingResponse {
-	return bodyMessage(s, &pb.CommonResponse{BodyMutation: &pb.BodyMutation{
-		Mutation: &pb.BodyMutation_StreamedResponse{
-			StreamedResponse: &pb.StreamedBodyResponse{Body: data, EndOfStream: last},
-		},
-	}})
+	var m struct {
+		common   pb.CommonResponse
+		mutation pb.BodyMutation
+		streamed pb.BodyMutation_StreamedResponse
+		body     pb.StreamedBodyResponse
+		bodyParts
+	}
+	p := &m
+	p.body.Body, p.body.EndOfStream = data, last
+	p.streamed.StreamedResponse = &p.body
+	p.mutation.Mutation = &p.streamed
+	p.common.BodyMutation = &p.mutation
+	return p.message(s, &p.common)
 }
 
 func bodyMessage(s side, common *pb.CommonResponse) *pb.ProcessingResponse {
-	b := &pb.BodyResponse{Response: common}
+	return new(bodyParts).message(s, common)
+}
+
+// bodyParts are those of a message about a body.
+type bodyParts struct {
+	all      pb.ProcessingResponse
+	request  pb.ProcessingResponse_RequestBody
+	response pb.ProcessingResponse_ResponseBody
+	answer   pb.BodyResponse
+}
+
+func (p *bodyParts) message(s side, common *pb.CommonResponse) *pb.ProcessingResponse {
+	p.answer.Response = common
 	if s == sideRequest {
-		return &pb.ProcessingResponse{Response: &pb.ProcessingResponse_RequestBody{RequestBody: b}}
+		p.request.RequestBody = &p.answer
+		p.all.Response = &p.request
+	} else {
+		p.response.ResponseBody = &p.answer
+		p.all.Response = &p.response
 	}
-	return &pb.ProcessingResponse{Response: &pb.ProcessingResponse_ResponseBody{ResponseBody: b}}
+	return &p.all
 }
 
 func trailersAnswer(s side, mut *pb.HeaderMutation) *pb.ProcessingResponse {

@@ -1,6 +1,9 @@
 package extproc
 
 import (
+	"maps"
+	"net/http"
+
 	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
@@ -60,13 +63,12 @@ func (p *passer) trailers(s side) (*pb.ProcessingResponse, int, error) {
 	return trailersAnswer(s, nil), 0, nil
 }
 
-// pass runs a stream that is not ours until Envoy ends it. In override mode
-// Envoy does so right after the first answer.
-func (s *Server) pass(st stream, first *pb.ProcessingRequest) error {
+// pass runs a stream that is not ours, with these fields of the request, until Envoy
+// ends it. In override mode Envoy does so right after the first answer.
+func (s *Server) pass(st stream, first *pb.ProcessingRequest, from http.Header) error {
 	p := &passer{config: first.GetProtocolConfig()}
 	headers := first.GetRequestHeaders()
-	from := toHeader(headers.GetHeaders())
-	to := from.Clone()
+	to := maps.Clone(from)
 	s.strip(to)
 	mut := diff(from, to, protected)
 	var sent order

@@ -25,10 +25,9 @@ type pipe struct {
 	drained func() // called when a full pipe has room again
 }
 
-func newPipe(drained func()) *pipe {
-	p := &pipe{drained: drained}
+func (p *pipe) init(drained func()) {
+	p.drained = drained
 	p.ready.L = &p.mu
-	return p
 }
 
 // push takes ownership of data. What nobody will read is dropped.

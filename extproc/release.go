@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -76,7 +77,7 @@ func (x *exchange) awaitResponse(r *http.Request, failed <-chan error) (*http.Re
 	}
 	resp := x.response
 	resp.Request = r
-	resp.Body = newTripBody(ctx, x.responsePipe)
+	resp.Body = newTripBody(ctx, &x.responsePipe)
 	return resp, nil
 }
 
@@ -178,7 +179,7 @@ func (b *outboundBody) mismatch() error {
 
 // requestMutation turns the client's request head into the outbound one's.
 func (x *exchange) requestMutation(r *http.Request, length int64) *pb.HeaderMutation {
-	to := r.Header.Clone()
+	to := maps.Clone(r.Header)
 	if to == nil {
 		to = http.Header{}
 	}

@@ -63,14 +63,11 @@ func newRequest(headers *pb.HttpHeaders) (*http.Request, error) {
 
 // attach gives the request its exchange: body, context, remote address.
 func (x *exchange) attach(r *http.Request, headers *pb.HttpHeaders, info *Info) *http.Request {
-	x.inbound = toHeader(headers.GetHeaders())
 	x.path, x.host, x.method = r.RequestURI, r.Host, r.Method
 	// Values but not the end of the stream's context, so that the cause is ours.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.stream.Context()))
 	x.cancel = cancel
-	ctx = context.WithValue(ctx, infoKey, info)
-	ctx = context.WithValue(ctx, exchangeKey, x)
-	r = r.WithContext(ctx)
+	r = r.WithContext(&exchangeContext{ctx, x, info})
 	r.RemoteAddr = info.Attributes["source.address"]
 	x.requestPipe.onEOF = func(trailer http.Header) {
 		if r.Trailer == nil {
@@ -81,7 +78,7 @@ func (x *exchange) attach(r *http.Request, headers *pb.HttpHeaders, info *Info) 
 		}
 	}
 	if !headers.GetEndOfStream() {
-		r.Body = x.requestPipe
+		r.Body = &x.requestPipe
 	}
 	return r
 }

@@ -107,7 +107,7 @@ func newRig(t testing.TB, f flavour, opts rigOptions) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.grpc = grpc.NewServer()
+	r.grpc = grpc.NewServer(Codec())
 	r.swap(r.server)
 	var service pb.ExternalProcessorServer = r
 	if opts.wrap != nil {

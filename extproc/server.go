@@ -145,27 +145,28 @@ func (s *Server) process(st stream) (err error) {
 		return s.abort(st.Context(), &StepError{Phase: "start", Input: messageName(first)})
 	}
 	mode := modeOf(first)
-	request, looped := s.readRequest(headers)
+	request, inbound, looped := s.readRequest(headers)
 	if request == nil || !s.opts.Match(request) {
 		s.observe(st.Context(), Event{Kind: EventPass, Mode: mode})
-		return s.pass(st, first)
+		return s.pass(st, first, inbound)
 	}
 	if mode == ModeUnsupported {
 		ctx := s.contextOf(request)
 		s.opts.Log.ErrorContext(ctx, "the filter's processing mode is neither headers-only with allow_mode_override nor FULL_DUPLEX_STREAMED; the request passes")
 		s.observe(ctx, Event{Kind: EventUnsupportedMode, Mode: mode})
-		return s.pass(st, first)
+		return s.pass(st, first, inbound)
 	}
-	return s.exchange(st, first, request, mode, looped)
+	return s.exchange(st, first, request, inbound, mode, looped)
 }
 
-// readRequest makes the request that Match and the handler see; nil if there
-// is none to be made.
-func (s *Server) readRequest(headers *pb.HttpHeaders) (r *http.Request, looped bool) {
+// readRequest makes the request that Match and the handler see, nil if there
+// is none to be made, and the fields that Envoy knows, as far as they can be changed.
+func (s *Server) readRequest(headers *pb.HttpHeaders) (r *http.Request, inbound http.Header, looped bool) {
 	r, err := newRequest(headers)
 	if err != nil {
-		return nil, false
+		return nil, toHeader(headers.GetHeaders()), false
 	}
+	inbound = r.Header.Clone()
 	present, looped := takeMarker(r.Header, s.opts.Secret)
 	switch {
 	case looped:
@@ -173,10 +174,10 @@ func (s *Server) readRequest(headers *pb.HttpHeaders) (r *http.Request, looped b
 	case present:
 		s.observe(s.contextOf(r), Event{Kind: EventForgedMarker})
 	}
-	return r, looped
+	return r, inbound, looped
 }
 
-func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Request, mode Mode, looped bool) error {
+func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Request, inbound http.Header, mode Mode, looped bool) error {
 	start := time.Now()
 	headers := first.GetRequestHeaders()
 	if mode == ModeOverride {
@@ -186,6 +187,7 @@ func (s *Server) exchange(st stream, first *pb.ProcessingRequest, r *http.Reques
 		}
 	}
 	x := newExchange(s, st, headers.GetEndOfStream())
+	x.inbound = inbound
 	r = x.attach(r, headers, newInfo(st.Context(), first, looped))
 	r = r.WithContext(s.contextOf(r))
 	outcome, why := x.run(s.opts.Handler, r)

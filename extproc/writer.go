@@ -3,6 +3,7 @@ package extproc
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -53,7 +54,7 @@ func (w *responseWriter) writeHeader(status int) {
 	if w.head != nil || status < 200 || w.over {
 		return
 	}
-	w.head = &answerHead{status: status, header: w.header.Clone()}
+	w.head = &answerHead{status: status, header: maps.Clone(w.header)}
 	w.length = contentLength(w.head.header)
 }
 

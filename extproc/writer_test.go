@@ -136,7 +136,7 @@ func TestRequestFields(t *testing.T) {
 		}
 	})
 	e := f.open(t)
-	e.send(requestHeaders(ModeStatic, false, "content-length", "7", "x-m", "a", "x-m", "b", "x-raw", "\xe9"))
+	e.send(requestHeaders(ModeStatic, false, "content-length", "7", "x-m", "a", "x-m", "b", "x-raw", "\xe9"), requestBody("content", true))
 	e.want(`immediate 200 ""`)
 	// A request that net/http could not express is passed.
 	e = f.open(t)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -225,12 +226,12 @@ func TestParent(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := start(t)
-			ctx := s.Parent(t.Context(), row.header, row.envoy)
+			ctx := s.Parent(t.Context(), row.header, row.envoy.Get)
 			if got := trace.SpanContextFromContext(ctx).SpanID().String(); got != row.want {
 				t.Errorf("parent %s, want %s", got, row.want)
 			}
 			sent := http.Header{}
-			s.Propagator.Inject(ctx, carrier(metadata.MD{}))
+			s.Propagator.Inject(ctx, propagation.HeaderCarrier(sent))
 			if sent.Get("Baggage") != "" {
 				t.Error("the caller's baggage goes on")
 			}

@@ -188,7 +188,7 @@ func (s *snapshot) client(r *http.Request) (*loop.Client, error) {
 			return nil, errLooped
 		}
 		route = info.Attributes["xds.route_name"]
-		if values := info.Metadata.Get(envoy.ClientMetadata); len(values) > 0 {
+		if values := info.Metadata(envoy.ClientMetadata); len(values) > 0 {
 			named = values[0]
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/mcp-via-llm/mcp-via-llm/config"
+	"github.com/mcp-via-llm/mcp-via-llm/extproc"
 )
 
 const (
@@ -46,6 +47,7 @@ func init() {
 // turn is one.
 func grpcOptions(files *config.TLS) ([]grpc.ServerOption, error) {
 	options := []grpc.ServerOption{
+		extproc.Codec(),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.InitialWindowSize(streamWindow),

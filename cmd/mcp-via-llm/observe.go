@@ -23,10 +23,7 @@ import (
 // place gives a request's context its place in its caller's trace, and its id for log
 // lines.
 func (a *app) place(r *http.Request) context.Context {
-	info, ok := extproc.InfoFrom(r.Context())
-	if !ok {
-		info = &extproc.Info{}
-	}
+	info, _ := extproc.InfoFrom(r.Context())
 	ctx := a.telemetry.Parent(r.Context(), r.Header, info.Metadata)
 	return telemetry.WithRequest(ctx, r.Header.Get("X-Request-Id"))
 }
