@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/mcp-via-llm/mcp-via-llm/chat"
 )
 
 // explainValue is the value of HeaderOff that asks a turn to tell what it did.
@@ -32,7 +30,7 @@ type extensionObject struct {
 func (t *turn) extensions(stop string) string {
 	list := func(s []string) []string { return append([]string{}, s...) } // [] rather than null
 	r := t.rec
-	used := chat.ReadTokens(r.usage)
+	used := t.tokens(r.usage)
 	return extensionObject{
 		Iterations: len(r.report.Segments), Called: list(r.called), Prompt: used.Input, Completion: used.Output,
 		StopReason: stop, Unavailable: list(r.report.Unavailable),

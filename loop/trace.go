@@ -92,6 +92,9 @@ func endUntouched(ctx context.Context, status int, failure string) {
 // startTurn begins the span of a turn: what the gateway does for one request of
 // an application. It belongs to the trace that the request's context has.
 func (h *handler) startTurn(r *http.Request, c *Client, req *chat.Request, start time.Time) (*http.Request, trace.Span) {
+	if h.tracer == nil {
+		return r, noSpan
+	}
 	ctx, span := h.span(r.Context(), "chat_completions turn", trace.SpanKindServer, func() []attribute.KeyValue {
 		attrs := []attribute.KeyValue{
 			semconv.HTTPRequestMethodKey.String(r.Method),
@@ -105,9 +108,6 @@ func (h *handler) startTurn(r *http.Request, c *Client, req *chat.Request, start
 		}
 		return attrs
 	}, trace.WithTimestamp(start))
-	if h.tracer == nil {
-		return r, span
-	}
 	return r.WithContext(ctx), span
 }
 
@@ -118,7 +118,7 @@ func (t *turn) endTurn(err error) {
 	if !span.IsRecording() {
 		return
 	}
-	used := chat.ReadTokens(t.rec.usage)
+	used := t.tokens(t.rec.usage)
 	span.SetAttributes(
 		attribute.String("mcp_via_llm.stop_reason", r.StopReason),
 		attribute.Int("mcp_via_llm.segments", len(r.Segments)),
@@ -158,6 +158,9 @@ func saying(err error, kind string) string {
 // startSegment begins the span of an exchange with the model (semantic
 // conventions for generative AI, "Inference").
 func (t *turn) startSegment(ctx context.Context) (context.Context, trace.Span) {
+	if t.h.tracer == nil {
+		return ctx, noSpan
+	}
 	ctx, span := t.h.span(ctx, strings.TrimSpace("chat "+cut(t.req.Model, maxName)), trace.SpanKindClient, t.operation)
 	if span.IsRecording() {
 		span.SetAttributes(requestAttributes(t.req)...)
@@ -184,12 +187,15 @@ func (t *turn) provider() []attribute.KeyValue {
 func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *SegmentReport, reply *chat.Reply, err error) {
 	defer span.End()
 	if reply != nil {
-		r.Tools, r.Finish, r.Model, r.Tokens = len(reply.Calls), reply.Finish, reply.Origin.Model, chat.ReadTokens(reply.Usage)
+		r.Tools, r.Finish, r.Model, r.Tokens = len(reply.Calls), reply.Finish, reply.Origin.Model, t.tokens(reply.Usage)
 	}
 	if err != nil {
 		r.Error, r.ErrorType = err.Error(), t.errorType(ctx, r.Status, err)
 	}
-	t.h.OnSegment(ctx, SegmentEvent{*r, t.req.Model, t.provider()})
+	t.ended, t.endedIn = SegmentEvent{*r, t.req.Model, t.provider()}, ctx
+	if err != nil {
+		t.tellSegment()
+	}
 	if !span.IsRecording() {
 		return
 	}
@@ -211,6 +217,15 @@ func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *
 	t.h.Content.exchange(ctx, span, body, reply, func() []attribute.KeyValue {
 		return slices.Concat(t.operation(), requestAttributes(t.req), attrs)
 	})
+}
+
+// tellSegment tells of the latest exchange, if that was not done yet. Of one that ends
+// the turn it is told when the client has its answer.
+func (t *turn) tellSegment() {
+	if ctx := t.endedIn; ctx != nil {
+		t.endedIn = nil
+		t.h.OnSegment(ctx, t.ended)
+	}
 }
 
 // errorType is a word for why a segment or a turn failed, of few kinds (semantic

@@ -41,6 +41,10 @@ type turn struct {
 	lag         time.Duration // from then to the first byte of its answer
 	told        bool          // the client has something of it
 	failure     string        // a word for why the turn failed
+	counted     string        // the usage object that was read last
+	count       chat.Tokens   // what it says
+	ended       SegmentEvent
+	endedIn     context.Context // of the event; nil when it was told
 
 	session *session
 	conv    *conversation
@@ -230,6 +234,7 @@ func (t *turn) heed(ctx context.Context, round int, reply *chat.Reply) (asks map
 	}
 	ends := len(own) == len(reply.Calls) || last || reply.CutShort()
 	if !ends {
+		t.tellSegment()
 		asks = t.asks(reply)
 		t.bound = t.targets(reply)
 		t.journal.segment(ctx, round-1, reply, asks, t.bound)
@@ -348,7 +353,8 @@ func (t *turn) close(stop, reason string) error {
 		delete(header, name)
 	}
 	header["Content-Type"], header["Content-Length"] = values[:1:1], values[1:]
-	t.end(stop, t.status, nil) // before the answer goes out: who has it may look for its turn
+	t.ends(stop, t.status, nil) // before the answer goes out: who has it may look for its turn
+	defer t.tell()
 	t.w.WriteHeader(t.status)
 	if _, err := t.w.Write(body); err != nil {
 		return fmt.Errorf("%w: %w", errUnheard, err)
@@ -370,8 +376,28 @@ func (t *turn) crashed() {
 	}
 }
 
-// end closes the report.
+// end closes the report, and tells of it.
 func (t *turn) end(stop string, status int, err error) {
+	t.ends(stop, status, err)
+	t.tell()
+}
+
+// tell tells of the turn that has ended.
+func (t *turn) tell() {
+	t.tellSegment()
+	t.h.OnTurn(t.r.Context(), &t.rec.report)
+}
+
+// tokens reads a usage object; that of a turn's only segment is the turn's, too.
+func (t *turn) tokens(usage string) chat.Tokens {
+	if usage != t.counted {
+		t.counted, t.count = usage, chat.ReadTokens(usage)
+	}
+	return t.count
+}
+
+// ends closes the report.
+func (t *turn) ends(stop string, status int, err error) {
 	t.rec.note(func(r *Report) {
 		r.Duration, r.Status, r.StopReason = time.Since(t.start), status, stop
 		r.Sampled = int(t.sampled.Load())
@@ -387,6 +413,5 @@ func (t *turn) end(stop string, status int, err error) {
 		}
 	})
 	t.endTurn(err)
-	t.h.OnTurn(t.r.Context(), &t.rec.report)
 	t.over()
 }

@@ -115,7 +115,8 @@ func (m *Memory) Put(ctx context.Context, s Scope, key string, f Fields, ttl tim
 		return err
 	}
 	defer m.mu.Unlock()
-	return m.set(memoryKey{s, record, key}, f, ttl)
+	k := memoryKey{s, record, key}
+	return m.set(k, m.live(k), f, ttl)
 }
 
 // Settle implements [Store].
@@ -125,13 +126,14 @@ func (m *Memory) Settle(ctx context.Context, s Scope, key, field string, value [
 	}
 	defer m.mu.Unlock()
 	k := memoryKey{s, record, key}
-	if e := m.live(k); e != nil {
+	e := m.live(k)
+	if e != nil {
 		if actual, ok := e.fields[field]; ok {
 			m.use(e, ttl)
 			return bytes.Clone(actual), nil
 		}
 	}
-	return bytes.Clone(value), m.set(k, Fields{field: value}, ttl)
+	return bytes.Clone(value), m.set(k, e, Fields{field: value}, ttl)
 }
 
 // Update implements [Store].
@@ -144,10 +146,11 @@ func (m *Memory) Update(ctx context.Context, s Scope, key string, f Fields, ttl 
 	}
 	defer m.mu.Unlock()
 	k := memoryKey{s, record, key}
-	if m.live(k) == nil {
+	e := m.live(k)
+	if e == nil {
 		return false, nil
 	}
-	return true, m.set(k, f, ttl)
+	return true, m.set(k, e, f, ttl)
 }
 
 // Delete implements [Store].
@@ -177,14 +180,15 @@ func (m *Memory) Acquire(ctx context.Context, s Scope, name, owner string, ttl t
 	}
 	defer m.mu.Unlock()
 	k := memoryKey{s, lease, name}
-	if e := m.live(k); e != nil {
+	e := m.live(k)
+	if e != nil {
 		if e.owner != owner {
 			return false, nil
 		}
 		m.use(e, ttl)
 		return true, nil
 	}
-	e, err := m.room(k, int64(len(owner)))
+	e, err := m.room(k, e, int64(len(owner)))
 	if err != nil {
 		return false, err
 	}
@@ -226,10 +230,11 @@ func (m *Memory) Add(ctx context.Context, s Scope, name, member string, ttl time
 	}
 	defer m.mu.Unlock()
 	k, grow := memoryKey{s, bag, name}, int64(len(member)+perValue)
-	if e := m.live(k); e != nil && e.has(member) {
+	e := m.live(k)
+	if e != nil && e.has(member) {
 		grow = 0
 	}
-	e, err := m.room(k, grow)
+	e, err := m.room(k, e, grow)
 	if err != nil {
 		return err
 	}

@@ -63,9 +63,8 @@ func (m *Memory) use(e *entry, ttl time.Duration) {
 	}
 }
 
-// set writes fields into a record that is made if it is missing.
-func (m *Memory) set(k memoryKey, f Fields, ttl time.Duration) error {
-	old := m.live(k)
+// set writes fields into a record; old is what is live of it.
+func (m *Memory) set(k memoryKey, old *entry, f Fields, ttl time.Duration) error {
 	var grow int64
 	for name, value := range f {
 		grow += int64(len(name) + len(value) + perValue)
@@ -75,7 +74,7 @@ func (m *Memory) set(k memoryKey, f Fields, ttl time.Duration) error {
 			}
 		}
 	}
-	e, err := m.room(k, grow)
+	e, err := m.room(k, old, grow)
 	if err != nil {
 		return err
 	}
@@ -90,12 +89,12 @@ func (m *Memory) set(k memoryKey, f Fields, ttl time.Duration) error {
 	return nil
 }
 
-// room gives the entry of k, made if it is missing, after it grew by so many
-// bytes and others went to make room for it.
-func (m *Memory) room(k memoryKey, grow int64) (*entry, error) {
-	e, fresh := m.live(k), false
-	if e == nil {
-		e, fresh = &entry{key: k}, true
+// room gives the entry of k, which is made if e is nil, after it grew by so many bytes
+// and others went to make room for it.
+func (m *Memory) room(k memoryKey, e *entry, grow int64) (*entry, error) {
+	fresh := e == nil
+	if fresh {
+		e = &entry{key: k}
 		grow += int64(len(k.scope.Client)+len(k.scope.ID)+len(k.name)) + perEntry
 	}
 	if e.size+grow > m.maxBytes {

@@ -90,11 +90,39 @@ func Size(s Store) (keys int, bytes int64, ok bool) {
 	return len(m.entries), m.bytes, true
 }
 
-// begin starts an operation; end is deferred with a pointer to its error.
-func (o *observer) begin(ctx context.Context, op string) (_ context.Context, end func(*error)) {
-	start := time.Now()
-	ctx, span := o.span(ctx, op)
-	return ctx, func(err *error) { o.done(ctx, span, Event{Op: op, Duration: time.Since(start), Err: *err}) }
+// operation is one that runs.
+type operation struct {
+	o     *observer
+	ctx   context.Context
+	span  trace.Span
+	name  string
+	start time.Time
+}
+
+func (o *observer) begin(ctx context.Context, name string) operation {
+	op := operation{o: o, name: name, start: time.Now()}
+	op.ctx, op.span = o.span(ctx, name)
+	return op
+}
+
+// end tells of an operation that has ended.
+func (op operation) end(err error) { op.o.done(op.ctx, op.span, op.event(err)) }
+
+// endLoad is end for what finds records.
+func (op operation) endLoad(found []Fields, err error) {
+	e := op.event(err)
+	for _, f := range found {
+		if f == nil {
+			e.Missing++
+		} else {
+			e.Found++
+		}
+	}
+	op.o.done(op.ctx, op.span, e)
+}
+
+func (op operation) event(err error) Event {
+	return Event{Op: op.name, Duration: time.Since(op.start), Err: err}
 }
 
 // span is nil outside a span that still runs: what a heartbeat does belongs to none.
@@ -119,108 +147,91 @@ func (o *observer) done(ctx context.Context, span trace.Span, e Event) {
 }
 
 func (o *observer) Load(ctx context.Context, s Scope, ttl time.Duration, keys ...string) (found []Fields, err error) {
-	ctx, end := o.beginLoad(ctx)
-	defer end(&found, &err)
-	return o.Store.Load(ctx, s, ttl, keys...)
+	op := o.begin(ctx, "load")
+	defer func() { op.endLoad(found, err) }()
+	return o.Store.Load(op.ctx, s, ttl, keys...)
 }
 
 func (o *observer) LoadWith(ctx context.Context, s Scope, ttl time.Duration, bag string, keys ...string) (found []Fields, members []string, err error) {
-	ctx, end := o.beginLoad(ctx)
-	defer end(&found, &err)
-	return o.Store.LoadWith(ctx, s, ttl, bag, keys...)
-}
-
-// beginLoad is begin for what finds records.
-func (o *observer) beginLoad(ctx context.Context) (_ context.Context, end func(*[]Fields, *error)) {
-	start := time.Now()
-	ctx, span := o.span(ctx, "load")
-	return ctx, func(found *[]Fields, err *error) {
-		e := Event{Op: "load", Duration: time.Since(start), Err: *err}
-		for _, f := range *found {
-			if f == nil {
-				e.Missing++
-			} else {
-				e.Found++
-			}
-		}
-		o.done(ctx, span, e)
-	}
+	op := o.begin(ctx, "load")
+	defer func() { op.endLoad(found, err) }()
+	return o.Store.LoadWith(op.ctx, s, ttl, bag, keys...)
 }
 
 func (o *observer) Put(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) (err error) {
-	ctx, end := o.begin(ctx, "put")
-	defer end(&err)
-	return o.Store.Put(ctx, s, key, f, ttl)
+	op := o.begin(ctx, "put")
+	defer func() { op.end(err) }()
+	return o.Store.Put(op.ctx, s, key, f, ttl)
 }
 
 func (o *observer) Settle(ctx context.Context, s Scope, key, field string, value []byte, ttl time.Duration) (actual []byte, err error) {
-	ctx, end := o.begin(ctx, "settle")
-	defer end(&err)
-	return o.Store.Settle(ctx, s, key, field, value, ttl)
+	op := o.begin(ctx, "settle")
+	defer func() { op.end(err) }()
+	return o.Store.Settle(op.ctx, s, key, field, value, ttl)
 }
 
 func (o *observer) Update(ctx context.Context, s Scope, key string, f Fields, ttl time.Duration) (ok bool, err error) {
-	ctx, end := o.begin(ctx, "update")
-	defer end(&err)
-	return o.Store.Update(ctx, s, key, f, ttl)
+	op := o.begin(ctx, "update")
+	defer func() { op.end(err) }()
+	return o.Store.Update(op.ctx, s, key, f, ttl)
 }
 
 func (o *observer) Delete(ctx context.Context, s Scope, keys ...string) (err error) {
-	ctx, end := o.begin(ctx, "delete")
-	defer end(&err)
-	return o.Store.Delete(ctx, s, keys...)
+	op := o.begin(ctx, "delete")
+	defer func() { op.end(err) }()
+	return o.Store.Delete(op.ctx, s, keys...)
 }
 
 func (o *observer) Acquire(ctx context.Context, s Scope, name, owner string, ttl time.Duration) (ok bool, err error) {
-	ctx, end := o.begin(ctx, "acquire")
-	defer end(&err)
-	return o.Store.Acquire(ctx, s, name, owner, ttl)
+	op := o.begin(ctx, "acquire")
+	defer func() { op.end(err) }()
+	return o.Store.Acquire(op.ctx, s, name, owner, ttl)
 }
 
 func (o *observer) Renew(ctx context.Context, s Scope, name, owner string, ttl time.Duration) (ok bool, err error) {
-	ctx, end := o.begin(ctx, "renew")
-	defer end(&err)
-	return o.Store.Renew(ctx, s, name, owner, ttl)
+	op := o.begin(ctx, "renew")
+	defer func() { op.end(err) }()
+	return o.Store.Renew(op.ctx, s, name, owner, ttl)
 }
 
 func (o *observer) Release(ctx context.Context, s Scope, name, owner string) (err error) {
-	ctx, end := o.begin(ctx, "release")
-	defer end(&err)
-	return o.Store.Release(ctx, s, name, owner)
+	op := o.begin(ctx, "release")
+	defer func() { op.end(err) }()
+	return o.Store.Release(op.ctx, s, name, owner)
 }
 
 func (o *observer) Add(ctx context.Context, s Scope, bag, member string, ttl time.Duration) (err error) {
-	ctx, end := o.begin(ctx, "add")
-	defer end(&err)
-	return o.Store.Add(ctx, s, bag, member, ttl)
+	op := o.begin(ctx, "add")
+	defer func() { op.end(err) }()
+	return o.Store.Add(op.ctx, s, bag, member, ttl)
 }
 
 func (o *observer) Members(ctx context.Context, s Scope, bag string) (members []string, err error) {
-	ctx, end := o.begin(ctx, "members")
-	defer end(&err)
-	return o.Store.Members(ctx, s, bag)
+	op := o.begin(ctx, "members")
+	defer func() { op.end(err) }()
+	return o.Store.Members(op.ctx, s, bag)
 }
 
 func (o *observer) Remove(ctx context.Context, s Scope, bag, member string) (ok bool, err error) {
-	ctx, end := o.begin(ctx, "remove")
-	defer end(&err)
-	return o.Store.Remove(ctx, s, bag, member)
+	op := o.begin(ctx, "remove")
+	defer func() { op.end(err) }()
+	return o.Store.Remove(op.ctx, s, bag, member)
 }
 
 func (o *observer) Count(ctx context.Context, client string) (n int, err error) {
-	ctx, end := o.begin(ctx, "count")
-	defer end(&err)
-	return o.Store.Count(ctx, client)
+	op := o.begin(ctx, "count")
+	defer func() { op.end(err) }()
+	return o.Store.Count(op.ctx, client)
 }
 
 func (o *observer) Erase(ctx context.Context, client string) (n int, err error) {
-	ctx, end := o.begin(ctx, "erase")
-	defer end(&err)
-	return o.Store.Erase(ctx, client)
+	op := o.begin(ctx, "erase")
+	defer func() { op.end(err) }()
+	return o.Store.Erase(op.ctx, client)
 }
 
 func (o *observer) Ping(ctx context.Context) (err error) {
-	ctx, end := o.begin(ctx, "ping")
-	defer end(&err)
-	return o.Store.Ping(ctx)
+	op := o.begin(ctx, "ping")
+	defer func() { op.end(err) }()
+	return o.Store.Ping(op.ctx)
 }
