@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Codec is for the gRPC server that a Server is registered with. It reads Envoy's
@@ -51,9 +53,8 @@ func readMessage(b []byte, msg *pb.ProcessingRequest) error {
 type field struct {
 	number protowire.Number
 	kind   protowire.Type
-	bytes  []byte // with BytesType: the value
-	whole  []byte // with tag and length
-	varint uint64
+	bytes  []byte // of BytesType
+	varint uint64 // of VarintType
 }
 
 // nextField takes the next field from b.
@@ -69,45 +70,113 @@ func nextField(b *[]byte) (f field, ok bool) {
 		f.bytes, m = protowire.ConsumeBytes((*b)[n:])
 	case protowire.VarintType:
 		f.varint, m = protowire.ConsumeVarint((*b)[n:])
-	default:
-		m = protowire.ConsumeFieldValue(number, kind, (*b)[n:])
+	default: // none of what is read here
+		return f, false
 	}
 	if m < 0 {
 		return f, false
 	}
-	f.whole, *b = (*b)[:n+m], (*b)[n+m:]
+	*b = (*b)[n+m:]
 	return f, true
 }
 
 // readPart reads a field of a ProcessingRequest; false if protobuf has to read the
 // whole of the message.
-func readPart(f field, msg *pb.ProcessingRequest) bool {
-	const first, last = 2, 7 // of the oneof
-	if f.number < first || f.number > last {
-		return proto.UnmarshalOptions{Merge: true}.Unmarshal(f.whole, msg) == nil
-	}
-	if msg.Request != nil || f.kind != protowire.BytesType {
+func readPart(f field, msg *pb.ProcessingRequest) (ok bool) {
+	if f.kind != protowire.BytesType || f.number < 8 && msg.Request != nil {
 		return false
 	}
 	switch f.number {
 	case 2:
-		h, ok := readHeaders(f.bytes)
-		msg.Request = &pb.ProcessingRequest_RequestHeaders{RequestHeaders: h}
-		return ok
+		var h pb.ProcessingRequest_RequestHeaders
+		h.RequestHeaders, ok = readHeaders(f.bytes)
+		msg.Request = &h
 	case 3:
-		h, ok := readHeaders(f.bytes)
-		msg.Request = &pb.ProcessingRequest_ResponseHeaders{ResponseHeaders: h}
-		return ok
+		var h pb.ProcessingRequest_ResponseHeaders
+		h.ResponseHeaders, ok = readHeaders(f.bytes)
+		msg.Request = &h
 	case 4:
-		body, ok := readBody(f.bytes)
-		msg.Request = &pb.ProcessingRequest_RequestBody{RequestBody: body}
-		return ok
+		var body pb.ProcessingRequest_RequestBody
+		body.RequestBody, ok = readBody(f.bytes)
+		msg.Request = &body
 	case 5:
-		body, ok := readBody(f.bytes)
-		msg.Request = &pb.ProcessingRequest_ResponseBody{ResponseBody: body}
-		return ok
+		var body pb.ProcessingRequest_ResponseBody
+		body.ResponseBody, ok = readBody(f.bytes)
+		msg.Request = &body
+	case 9:
+		ok = readAttributes(f.bytes, msg)
+	case 11:
+		ok = readProtocol(f.bytes, msg)
 	}
-	return false // trailers
+	return ok
+}
+
+// readAttributes reads an entry of attributes whose values are all texts.
+func readAttributes(b []byte, msg *pb.ProcessingRequest) bool {
+	filter, b, ok := readEntry(b)
+	group := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for len(b) > 0 && ok {
+		var f, text field
+		var key string
+		var value []byte
+		if f, ok = nextField(&b); !ok || f.number != 1 || f.kind != protowire.BytesType {
+			return false
+		}
+		if key, value, ok = readEntry(f.bytes); !ok {
+			return false
+		}
+		const stringValue = 3
+		if text, ok = nextField(&value); !ok || text.number != stringValue || text.kind != protowire.BytesType || len(value) > 0 || !utf8.Valid(text.bytes) {
+			return false
+		}
+		var parts struct {
+			value structpb.Value
+			kind  structpb.Value_StringValue
+		}
+		v := &parts
+		v.kind.StringValue = string(text.bytes)
+		v.value.Kind = &v.kind
+		group.Fields[key] = &v.value
+	}
+	if msg.Attributes == nil {
+		msg.Attributes = map[string]*structpb.Struct{}
+	}
+	msg.Attributes[filter] = group
+	return ok
+}
+
+// readEntry reads an entry of a map of messages, by text.
+func readEntry(b []byte) (key string, value []byte, ok bool) {
+	k, ok := nextField(&b)
+	if !ok || k.number != 1 || k.kind != protowire.BytesType || !utf8.Valid(k.bytes) {
+		return "", nil, false
+	}
+	v, ok := nextField(&b)
+	return string(k.bytes), v.bytes, ok && v.number == 2 && v.kind == protowire.BytesType && len(b) == 0
+}
+
+// readProtocol reads the ProtocolConfiguration.
+func readProtocol(b []byte, msg *pb.ProcessingRequest) bool {
+	out := &pb.ProtocolConfiguration{}
+	for len(b) > 0 {
+		f, ok := nextField(&b)
+		if !ok || f.kind != protowire.VarintType {
+			return false
+		}
+		switch f.number {
+		case 1:
+			out.RequestBodyMode = filterv3.ProcessingMode_BodySendMode(f.varint)
+		case 2:
+			out.ResponseBodyMode = filterv3.ProcessingMode_BodySendMode(f.varint)
+		case 3:
+			out.SendBodyWithoutWaitingForHeaderResponse = f.varint != 0
+		default:
+			return false
+		}
+	}
+	had := msg.ProtocolConfig != nil
+	msg.ProtocolConfig = out
+	return !had
 }
 
 // readHeaders reads an HttpHeaders.
