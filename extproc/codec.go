@@ -103,6 +103,12 @@ func readPart(f field, msg *pb.ProcessingRequest) (ok bool) {
 		var body pb.ProcessingRequest_ResponseBody
 		body.ResponseBody, ok = readBody(f.bytes)
 		msg.Request = &body
+	case 8:
+		ok = msg.MetadataContext == nil
+		msg.MetadataContext = &corev3.Metadata{}
+		if len(f.bytes) > 0 {
+			ok = ok && proto.Unmarshal(f.bytes, msg.MetadataContext) == nil
+		}
 	case 9:
 		ok = readAttributes(f.bytes, msg)
 	case 11:

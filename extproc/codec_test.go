@@ -27,7 +27,8 @@ func envoyHeaders() *pb.ProcessingRequest {
 		Attributes: map[string]*structpb.Struct{"envoy.filters.http.ext_proc": {Fields: map[string]*structpb.Value{
 			"source.address": text("127.0.0.1:5000"), "xds.route_name": text("llm"),
 		}}},
-		ProtocolConfig: &pb.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED},
+		MetadataContext: &corev3.Metadata{},
+		ProtocolConfig:  &pb.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED},
 	}
 }
 
