@@ -49,7 +49,10 @@ func (t *turn) exchange(ctx context.Context, body []byte, report *SegmentReport,
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	defer func() {
+		resp.Body.Close()
+		*resp = http.Response{} // the transport may keep it, and with it the request, while the turn goes on
+	}()
 	report.First, report.Status = time.Since(t.sent), resp.StatusCode
 	t.rec.update(*report)
 	if resp.StatusCode/100 != 2 {

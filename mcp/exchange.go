@@ -18,18 +18,13 @@ type exchange struct {
 	id        string      // of the JSON-RPC request that it answers, as raw JSON; "" for none
 	method    string      // of the JSON-RPC message
 	inSession bool        // it named a session
-	header    http.Header // that say which session and revision it is of
+	header    http.Header // of the request
 	cp        *capture    // takes the answer, if somebody wants it
 	call      *capture    // of the call that a notification is about
 }
 
 func (w *wire) exchange(req *http.Request) *exchange {
-	ex := &exchange{get: req.Method == http.MethodGet, cp: captureOf(req.Context()), header: http.Header{}}
-	for _, name := range []string{headerSession, headerVersion} {
-		if value := req.Header.Get(name); value != "" {
-			ex.header.Set(name, value)
-		}
-	}
+	ex := &exchange{get: req.Method == http.MethodGet, cp: captureOf(req.Context()), header: req.Header}
 	ex.inSession = ex.header.Get(headerSession) != "" && !ex.get
 	if req.Method == http.MethodPost && req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
@@ -77,7 +72,11 @@ func (w *wire) replyTo(ex *exchange, id string) func(context.Context, json.RawMe
 		if err != nil {
 			return err
 		}
-		req.Header = ex.header.Clone()
+		for _, name := range []string{headerSession, headerVersion} { // of which it is
+			if value := ex.header.Get(name); value != "" {
+				req.Header.Set(name, value)
+			}
+		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
 		resp, err := w.client.Do(req)

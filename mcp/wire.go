@@ -169,7 +169,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	ex := w.exchange(req)
 	ctx, begun, done := w.bound(ex, req.Context())
 	defer begun()
-	resp, err := w.send(ex, req.Clone(ctx))
+	out := req.WithContext(ctx)
+	out.Header = req.Header.Clone()
+	resp, err := w.send(ex, out)
 	if ex.method == methodCancelled && ex.call != nil {
 		ex.call.cancelled()
 	}
