@@ -41,9 +41,10 @@ func keepRoom(*collected) {
 // collected is garbage at once: its finalizer runs after the next collection.
 type collected struct{ _ *byte }
 
-// roomPercent is the GOGC with which a heap may double, or grow by minRoom if that is
-// more; by less where many turns wait and their stacks hold most of the memory. Go alone
-// would give those a share of garbage besides.
+// roomPercent is the GOGC with which a heap may grow by half, or by minRoom if that is
+// more. Garbage that may grow with the heap is a share of each turn that waits, and
+// what is saved by collecting a large heap less often is the less, the larger it is. Of
+// stacks, which Go counts as it counts the heap, there is no share.
 func roomPercent(live, stacks uint64) int {
-	return int(100 * max(live, minRoom) / max(live+stacks, 4<<20))
+	return int(100 * max(live/2, minRoom) / max(live+stacks, 4<<20))
 }
