@@ -3,7 +3,6 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -101,25 +100,6 @@ func remove(s, path string) string {
 		return s
 	}
 	return out
-}
-
-// maxMembers is how many members can be read at once.
-const maxMembers = 8
-
-// members gives members of the object s by their names, in one pass. Of those with the
-// same name the first counts.
-func members(s string, names ...string) (found [maxMembers]gjson.Result) {
-	object := gjson.Parse(s)
-	if !object.IsObject() {
-		return found
-	}
-	object.ForEach(func(key, value gjson.Result) bool {
-		if i := slices.Index(names, key.Str); i >= 0 && !found[i].Exists() {
-			found[i] = value
-		}
-		return true
-	})
-	return found
 }
 
 // present says whether a member is there and not null.

@@ -31,11 +31,10 @@ func (r *Request) Messages() []Message {
 		return r.known
 	}
 	out := make([]Message, 0, strings.Count(r.messages.Raw, `"role"`)) // so many, if they have no odd members
-	r.messages.ForEach(func(_, v gjson.Result) bool {
+	each(r.messages, func(_ string, v gjson.Result) {
 		m := readMessage(v)
 		m.at = v.Index
 		out = append(out, m)
-		return true
 	})
 	r.known, r.read = out, true
 	return out
@@ -46,8 +45,8 @@ func ReadMessage(raw string) Message { return readMessage(gjson.Parse(raw)) }
 
 func readMessage(v gjson.Result) Message {
 	m := Message{Raw: v.Raw}
-	v.ForEach(func(key, value gjson.Result) bool {
-		switch key.String() {
+	each(v, func(key string, value gjson.Result) {
+		switch key {
 		case "role":
 			m.Role = value.String()
 		case "content":
@@ -57,7 +56,6 @@ func readMessage(v gjson.Result) Message {
 		case "tool_calls":
 			m.calls = value
 		}
-		return true
 	})
 	for _, c := range m.calls.Array() {
 		m.CallIDs = append(m.CallIDs, c.Get("id").String())

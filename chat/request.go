@@ -43,16 +43,15 @@ func ParseRequest(body []byte) (*Request, *Error) {
 	if !validJSON(r.raw) {
 		return nil, invalidBody("The request body is not valid JSON. Send one complete JSON object.")
 	}
-	root := gjson.Parse(r.raw)
-	if !root.IsObject() {
+	if !gjson.Parse(r.raw).IsObject() {
 		return nil, invalidBody("The request body is not a JSON object. Send an object with a \"messages\" array.")
 	}
 	// Of members with the same name the last one counts, as with most parsers.
 	var n int64
 	legacy := false
 	user, safety := "", ""
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.String() {
+	each(gjson.Result{Raw: r.raw}, func(key string, value gjson.Result) {
+		switch key {
 		case "model":
 			r.Model = value.String()
 		case "messages":
@@ -74,7 +73,6 @@ func ParseRequest(body []byte) (*Request, *Error) {
 		case "functions", "function_call":
 			legacy = legacy || present(value)
 		}
-		return true
 	})
 	if !r.messages.IsArray() {
 		err := invalidBody("The request body has no \"messages\" array.")
@@ -94,14 +92,23 @@ func ParseRequest(body []byte) (*Request, *Error) {
 	case present(r.tools) && !r.tools.IsArray():
 		r.Untouchable = "tools is not an array"
 	}
-	for _, tool := range r.tools.Array() {
-		for _, kind := range []string{"function.name", "custom.name"} {
-			if name := tool.Get(kind); name.Type == gjson.String {
-				r.Names = append(r.Names, name.String())
-			}
-		}
+	if r.tools.IsArray() {
+		r.Names = names(r.tools)
 	}
 	return r, nil
+}
+
+// names gives the names of functions and custom tools.
+func names(tools gjson.Result) (all []string) {
+	each(tools, func(_ string, tool gjson.Result) {
+		kinds := members(tool.Raw, "function", "custom")
+		for _, kind := range kinds[:2] {
+			if name := members(kind.Raw, "name")[0]; name.Type == gjson.String {
+				all = append(all, name.String())
+			}
+		}
+	})
+	return all
 }
 
 // Members visits the members of the body, in their order, save the messages and
