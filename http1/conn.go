@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,7 +35,6 @@ type conn struct {
 	address   string
 	raw       syscall.RawConn
 	reader    *bufio.Reader
-	writer    *bufio.Writer
 	left      int64       // bytes that may be read now
 	timer     *time.Timer // closes it when it was idle for long
 	untie     func() bool // of the request's context, whose end closes it
@@ -48,7 +48,6 @@ func (t *Transport) dial(ctx context.Context, at *url.URL) (*conn, error) {
 	}
 	c := &conn{Conn: raw, transport: t, address: at.Host, written: make(chan error, 1)}
 	c.reader = bufio.NewReaderSize(c, cmp.Or(t.next.ReadBufferSize, 4<<10))
-	c.writer = bufio.NewWriterSize(raw, cmp.Or(t.next.WriteBufferSize, 4<<10))
 	if socket, ok := raw.(syscall.Conn); ok {
 		if c.raw, err = socket.SyscallConn(); err != nil {
 			_ = raw.Close()
@@ -105,12 +104,19 @@ func (c *conn) trip(r *http.Request) (*http.Response, error) {
 	return nil, errInterim
 }
 
+// writers are used as long as a request is written. Most fit one, and go out at once.
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 16<<10) }}
+
 // write writes a request. If that fails because of the body, no answer can come.
 func (c *conn) write(r *http.Request) error {
-	err := r.Write(c.writer)
+	w := writers.Get().(*bufio.Writer)
+	w.Reset(c.Conn)
+	err := r.Write(w)
 	if err == nil {
-		err = c.writer.Flush()
+		err = w.Flush()
 	}
+	w.Reset(nil)
+	writers.Put(w)
 	if broken := (*net.OpError)(nil); err != nil && !errors.As(err, &broken) {
 		_ = c.Close()
 	}

@@ -29,8 +29,8 @@ type Transport struct {
 // Over gives a transport with the settings of next, which gets what is not plain
 // HTTP/1.1 without a proxy. Settings are DialContext, which must be set, Proxy,
 // DisableCompression, DisableKeepAlives, MaxIdleConnsPerHost, MaxConnsPerHost (of all
-// hosts here; idle connections do not count), IdleConnTimeout, MaxResponseHeaderBytes,
-// ReadBufferSize and WriteBufferSize.
+// hosts here; idle connections do not count), IdleConnTimeout, MaxResponseHeaderBytes
+// and ReadBufferSize.
 func Over(next *http.Transport) *Transport {
 	t := &Transport{next: next, idle: map[string][]*conn{}}
 	if next.MaxConnsPerHost > 0 {
