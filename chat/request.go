@@ -149,7 +149,8 @@ type Edit struct {
 
 // Build makes the body of one segment. Bytes outside the edits are the client's.
 func (r *Request) Build(e Edit) []byte {
-	var cuts []cut
+	var room [12]cut // for most requests
+	cuts := room[:0]
 	end := strings.LastIndexByte(r.raw, '}')
 	member := func(name, value string) { cuts = append(cuts, cut{end, end, `,"` + name + `":` + value}) }
 

@@ -30,10 +30,6 @@ type answer struct {
 	err     error
 }
 
-func newAnswer(w http.ResponseWriter, limit int64) *answer {
-	return &answer{w: w, limit: limit}
-}
-
 // open takes the headers of the provider's response for the client's, if nothing
 // was sent yet, and lets keep-alives go out from now on.
 func (a *answer) open(h http.Header) {

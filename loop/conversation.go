@@ -31,6 +31,11 @@ type sum [sha256.Size]byte
 func newConversation(scope string, messages []chat.Message) *conversation {
 	all := make([]sum, 2*len(messages))
 	c := &conversation{messages: messages, root: sha256.Sum256([]byte(scope)), sums: all[:len(messages)], links: all[len(messages):]}
+	longest := 0
+	for _, m := range messages {
+		longest = max(longest, len(m.Raw))
+	}
+	c.buf = make([]byte, 0, longest)
 	for i, m := range messages {
 		c.sums[i] = c.sum(m)
 	}

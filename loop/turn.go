@@ -60,7 +60,7 @@ type turn struct {
 	// One of the two makes the client's answer out of those of the segments.
 	relay  *chat.Relay
 	whole  chat.Whole
-	answer *answer
+	answer answer
 	queued []string // chunks of a broken attempt, to be shown when the answer begins
 
 	sampled atomic.Int64 // requests of servers to the model
@@ -77,7 +77,7 @@ type turn struct {
 }
 
 func newTurn(h *handler, w http.ResponseWriter, r *http.Request, c *Client, req *chat.Request, tools Tools) *turn {
-	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, span: noSpan, answer: newAnswer(w, h.MaxResponseBytes)}
+	t := &turn{h: h, w: w, r: r, client: c, req: req, tools: tools, span: noSpan, answer: answer{w: w, limit: h.MaxResponseBytes}}
 	hidden, dialect := t.hidden, chat.Dialects[c.Dialect]
 	t.whole = chat.Whole{Hidden: hidden, Dialect: dialect}
 	if req.Stream {

@@ -20,6 +20,9 @@ type recalled struct {
 // recall gives the records of the conversation, in order, with the messages that
 // ask about each. A question whose record is gone stays as the client has it.
 func (t *turn) recall() (all []*recalled) {
+	if len(t.records) == 0 {
+		return nil
+	}
 	byAnchor := map[string]*recalled{}
 	for _, at := range slices.Sorted(maps.Keys(t.records)) {
 		r := t.records[at]
