@@ -38,7 +38,7 @@ func each(v gjson.Result, visit func(key string, value gjson.Result)) {
 		if end == i {
 			return
 		}
-		value := gjson.Parse(s[i:end])
+		value := valueOf(s[i:end])
 		value.Index = v.Index + i
 		visit(key, value)
 		i = end
@@ -64,12 +64,28 @@ func members(s string, names ...string) (found [maxMembers]gjson.Result) {
 	return found
 }
 
+// valueOf is gjson.Parse, which looks at each byte of a string.
+func valueOf(raw string) gjson.Result {
+	if text, ok := bare(raw); ok {
+		return gjson.Result{Type: gjson.String, Raw: raw, Str: text}
+	}
+	return gjson.Parse(raw)
+}
+
 // unquoted is a member's name.
 func unquoted(raw string) string {
-	if strings.IndexByte(raw, '\\') >= 0 || len(raw) < 2 {
-		return gjson.Parse(raw).String()
+	if text, ok := bare(raw); ok {
+		return text
 	}
-	return raw[1 : len(raw)-1]
+	return gjson.Parse(raw).String()
+}
+
+// bare gives the text of a string in which nothing is escaped.
+func bare(raw string) (text string, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' || strings.IndexByte(raw, '\\') >= 0 {
+		return "", false
+	}
+	return raw[1 : len(raw)-1], true
 }
 
 // blanks gives the end of the white space at place i.
