@@ -116,7 +116,7 @@ func (n *names) admit(name string) string {
 	if n.seen == nil {
 		n.seen = map[string]bool{}
 	}
-	if len(n.seen) < maxModels {
+	if !n.seen[name] && len(n.seen) < maxModels {
 		n.seen[name] = true
 	}
 	return n.orOther(name)

@@ -34,7 +34,9 @@ func (s *shortage) isNews(client string, omitted []string) bool {
 	if s.last == nil {
 		s.last = map[string]int{}
 	}
-	s.last[client] = len(omitted)
+	if n, known := s.last[client]; !known || n != len(omitted) {
+		s.last[client] = len(omitted)
+	}
 	if len(omitted) == 0 {
 		return false
 	}

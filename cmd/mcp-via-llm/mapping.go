@@ -92,7 +92,7 @@ type toolset struct {
 	*mcp.Binding
 	set     *mcp.Toolset
 	servers []string
-	guard   *policy.Guard
+	guard   policy.Guard
 }
 
 func (t *toolset) Unavailable() []string { return t.set.Unavailable() }

@@ -66,8 +66,8 @@ func (a *app) closeAudit() {
 }
 
 // guard stands in front of the tools of one request.
-func (s *snapshot) guard(c *loop.Client, r *http.Request, identity string) *policy.Guard {
-	return &policy.Guard{
+func (s *snapshot) guard(c *loop.Client, r *http.Request, identity string) policy.Guard {
+	return policy.Guard{
 		Profile:  s.profiles[c.Name],
 		Limits:   &s.app.limits,
 		Audit:    s.app.audit,
