@@ -41,10 +41,10 @@ func keepRoom(*collected) {
 // collected is garbage at once: its finalizer runs after the next collection.
 type collected struct{ _ *byte }
 
-// roomPercent is the GOGC with which a heap may grow by half, or by minRoom if that is
-// more. Garbage that may grow with the heap is a share of each turn that waits, and
-// what is saved by collecting a large heap less often is the less, the larger it is. Of
-// stacks, which Go counts as it counts the heap, there is no share.
+// roomPercent is the GOGC with which a heap may double, or grow by minRoom if that is
+// more. Turns that wait make no room: they have about as much on the heap as in their
+// stacks, more while they begin, and room for garbage would come on top for each.
 func roomPercent(live, stacks uint64) int {
-	return int(100 * max(live/2, minRoom) / max(live+stacks, 4<<20))
+	room := max(int64(live)-2*int64(stacks), minRoom)
+	return int(100 * uint64(room) / max(live+stacks, 4<<20))
 }
