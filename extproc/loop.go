@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/mcp-via-llm/mcp-via-llm/http1"
 )
 
 var errNoLoop = errors.New("extproc: no loop listener is configured (Options.LoopURL)")
@@ -58,12 +56,13 @@ func stripHop(h http.Header) {
 // newLoopTransport has pools for many turns at once on one listener, follows
 // no proxy settings and leaves bodies as they are. There is no time limit of
 // its own: a model may think for minutes; the round trip's context decides.
-func newLoopTransport() *http1.Transport {
-	return http1.Over(&http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		DisableCompression:  true,
-		MaxIdleConns:        1024,
-		MaxIdleConnsPerHost: 256,
-		IdleConnTimeout:     90 * time.Second,
-	})
+func newLoopTransport() *http.Transport {
+	return &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DisableCompression:    true,
+		MaxIdleConns:          1024,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
 }

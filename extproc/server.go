@@ -16,8 +16,6 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/mcp-via-llm/mcp-via-llm/http1"
 )
 
 // drainGrace is what a handler gets, after Shutdown cancelled it, to tell its
@@ -64,7 +62,7 @@ type Options struct {
 type Server struct {
 	opts     Options
 	stripped []string
-	ownLoop  *http1.Transport // nil if the caller gave one
+	ownLoop  *http.Transport // nil if the caller gave one
 
 	mu       sync.Mutex
 	active   int
@@ -82,7 +80,7 @@ func New(opts Options) *Server {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	var ownLoop *http1.Transport
+	var ownLoop *http.Transport
 	if opts.Loop == nil {
 		ownLoop = newLoopTransport()
 		opts.Loop = ownLoop

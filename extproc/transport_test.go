@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/mcp-via-llm/mcp-via-llm/http1"
 )
 
 var errBody = errors.New("broken body")
@@ -165,7 +163,7 @@ func TestLoopTransport(t *testing.T) {
 		r.Header.Get("Accept-Encoding") != "" || r.Header.Get("User-Agent") != "" {
 		t.Errorf("%s %s %v", r.Host, r.RequestURI, r.Header)
 	}
-	f.opts.Loop.(*http1.Transport).CloseIdleConnections()
+	f.opts.Loop.(*http.Transport).CloseIdleConnections()
 }
 
 // TestAside: a request beside the exchange goes to the loop listener, whether it is

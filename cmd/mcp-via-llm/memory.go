@@ -15,7 +15,7 @@ import (
 // least, while few turns wait. Most of what a turn allocates is gone when it ends, and
 // Go's own rule, by which a small heap is collected whenever it has doubled, costs short
 // turns a tenth of their time.
-const minRoom = 128 << 20
+const minRoom = 64 << 20
 
 // tuneMemory fits the runtime to its container and its work: nine tenths of the
 // container's memory are Go's own limit, and below it a small heap has minRoom. GOGC

@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
-
-	"github.com/mcp-via-llm/mcp-via-llm/http1"
 )
 
 const (
@@ -25,9 +23,8 @@ const (
 // Pool is the connections to one server for one caller. Callers never share one:
 // some servers and proxies tie a login to the connection (RFC 4559, section 6).
 type Pool struct {
-	*http1.Transport
-	settings *http.Transport // of it
-	egress   *url.URL
+	*http.Transport
+	egress *url.URL
 }
 
 // NewPool makes a pool with the server's TLS settings. An error is an [Error].
@@ -42,7 +39,7 @@ func (s *Source) NewPool() (*Pool, error) {
 	t.DialContext = dial
 	if s.Egress != nil {
 		t.Proxy = nil
-		return &Pool{http1.Over(t), t, s.Egress}, nil
+		return &Pool{t, s.Egress}, nil
 	}
 	conf, err := s.tls.config()
 	if err != nil {
@@ -52,7 +49,7 @@ func (s *Source) NewPool() (*Pool, error) {
 	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		return s.dialTLS(ctx, dial, network, address)
 	}
-	return &Pool{http1.Over(t), t, nil}, nil
+	return &Pool{t, nil}, nil
 }
 
 func (s *Source) dialTLS(ctx context.Context, dial dialFunc, network, address string) (net.Conn, error) {
@@ -131,7 +128,7 @@ func (s *Source) client(u *url.URL, z zone, follow func(*http.Request, []*http.R
 		if err != nil {
 			return nil, err
 		}
-		pool.settings.DisableKeepAlives = true
+		pool.DisableKeepAlives = true
 		c.Transport = pool
 		return c, nil
 	}
