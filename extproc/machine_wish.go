@@ -112,7 +112,7 @@ func (m *machine) settle(last bool, trailer http.Header) []output {
 		return send(headersAnswer(sideResponse, m.responseMutation(head)))
 	case m.upstreamBody:
 		out = send(headersAnswer(sideResponse, m.responseMutation(head)))
-		m.answer = answerMutated
+		m.answer, m.upstream = answerMutated, nil
 	case last:
 		m.answer, m.kept = answerClosed, nil
 		return send(immediateAnswer(head.status, immediateHeaders(head.header), body))

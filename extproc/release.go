@@ -76,6 +76,7 @@ func (x *exchange) awaitResponse(r *http.Request, failed <-chan error) (*http.Re
 		return nil, x.why
 	}
 	resp := x.response
+	x.response = nil
 	resp.Request = r
 	resp.Body = newTripBody(ctx, &x.responsePipe)
 	return resp, nil

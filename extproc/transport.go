@@ -46,7 +46,9 @@ func (x *exchange) trip(r *http.Request) (*http.Response, error) {
 		return x.loopTrip(r)
 	}
 	failed, err := x.release(r)
-	x.released = err == nil
+	if x.released = err == nil; x.released {
+		x.inbound = nil // a turn may stay open for long
+	}
 	x.route.Unlock()
 	if err != nil {
 		closeBody(r)
