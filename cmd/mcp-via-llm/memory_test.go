@@ -8,7 +8,7 @@ import (
 
 func TestRoomPercent(t *testing.T) {
 	for _, test := range []struct{ live, stacks, want uint64 }{
-		{0, 0, 1600}, {8, 0, 800}, {32, 0, 200}, {64, 0, 100}, {1024, 0, 100}, {64, 192, 25}, {192, 64, 25}, {1024, 256, 40},
+		{0, 0, 1600}, {8, 0, 800}, {32, 0, 200}, {64, 0, 100}, {1024, 0, 100}, {64, 192, 25}, {384, 256, 25}, {1024, 256, 40},
 	} {
 		if got := roomPercent(test.live<<20, test.stacks<<20); got != int(test.want) {
 			t.Errorf("%d MiB and %d MiB of stacks: %d, want %d", test.live, test.stacks, got, test.want)
