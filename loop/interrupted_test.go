@@ -1,7 +1,11 @@
 package loop
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,3 +93,26 @@ func TestMixedInterruptedAndLeftOut(t *testing.T) {
 		}
 	})
 }
+
+// A client that leaves when the model's answer is read, but nothing was done with it
+// yet, leaves no call behind that begins.
+func TestNoCallBeginsAfterTheClientLeft(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	g := newRig(func(r *http.Request) (*http.Response, error) {
+		resp, err := whole(calls("mcp_wx__now", "{}"))(r)
+		resp.Body = lastRead{resp.Body, cancel}
+		return resp, err
+	})
+	g.post(question+"}", func(r *http.Request) { *r = *r.WithContext(ctx) })
+	if made := madeBy(g); len(made) != 0 || !slices.Equal(g.tools.refused, []string{"mcp_wx__now cancelled"}) {
+		t.Errorf("ran %v, refused %v", made, g.tools.refused)
+	}
+}
+
+// lastRead is a body with whose end the client leaves.
+type lastRead struct {
+	io.ReadCloser
+	leave func()
+}
+
+func (l lastRead) Close() error { l.leave(); return l.ReadCloser.Close() }

@@ -252,6 +252,7 @@ func TestBackgroundCallsAreLinked(t *testing.T) {
 			}
 			rigs[1].answer(whole(says("Done.")))
 			rigs[1].post(chatOf(asks, booking, booked))
+			synctest.Wait() // the resume has a result when it is stored, and the call's span ends after that
 			turns, chats := s.named(turnSpan), s.named("chat m")
 			calls := append(s.named("execute_tool mcp_mail__send"), s.named("execute_tool mcp_clock__now")...)
 			if len(turns) != 2 || len(calls) != 2 {

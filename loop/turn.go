@@ -180,6 +180,9 @@ func (t *turn) callContext() context.Context {
 		calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 		t.calls, t.stop = calls, stop
 		t.untie = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+		if ctx.Err() != nil {
+			stop(context.Cause(ctx)) // here and now: no call may begin before AfterFunc's goroutine runs
+		}
 	}
 	return t.calls
 }
