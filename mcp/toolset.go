@@ -139,8 +139,9 @@ func (q *Query) appendKey(key []byte) []byte {
 }
 
 // maxWork bounds what a server's schemas may cost, in values that are handled: a
-// second or two. 2,000 tools with 100 values each cost a fifth of it.
-const maxWork = 1_000_000
+// second or less of a core, for which the first turn that asks for them waits, and on a
+// busy machine several times as long. 2,000 tools with 100 values each cost two fifths of it.
+const maxWork = 500_000
 
 func (h *Host) newToolset(q Query, conns []*conn, from []*catalog) *Toolset {
 	var names []string

@@ -48,11 +48,24 @@ func object(members ...member) *node {
 }
 
 func quote(s string) string {
+	if isPlain(s) {
+		return `"` + s + `"`
+	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(s) // a string always encodes
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// isPlain reports whether s is in JSON what it is.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // parse reads JSON text. Of two members with one name the last counts.

@@ -185,11 +185,14 @@ func (in *inliner) find(ref string) *node {
 	return at
 }
 
+// pointerEscapes are those of RFC 6901, section 3.
+var pointerEscapes = strings.NewReplacer("~1", "/", "~0", "~")
+
 func unescape(step string) string {
 	if plain, err := url.PathUnescape(step); err == nil {
 		step = plain
 	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+	return pointerEscapes.Replace(step)
 }
 
 // size counts the values in n, and stops at more than limit.
