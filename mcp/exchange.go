@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/tidwall/gjson"
@@ -53,6 +54,28 @@ func (w *wire) exchange(req *http.Request) *exchange {
 		}
 	}
 	return ex
+}
+
+// endOfStream is how long a stream may stay open after the answer of a call, which ends
+// it (2025-11-25, "Sending Messages to the Server"): the end is there at once, or never.
+const endOfStream = time.Second
+
+// ending is the context of the request. A call ends when it has its answer, but a
+// stream that brought it is read to its end: else the TCP connection were lost.
+func (ex *exchange) ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ex.cp == nil || ex.cp.run == nil {
+		return context.WithCancel(ctx)
+	}
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	untie := context.AfterFunc(ctx, func() {
+		if !ex.cp.taken() {
+			cancel()
+			return
+		}
+		timer := time.AfterFunc(endOfStream, cancel)
+		context.AfterFunc(out, func() { timer.Stop() })
+	})
+	return out, func() { untie(); cancel() }
 }
 
 // replyTo gives what answers a request of the server that came on the stream of ex.

@@ -191,7 +191,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 // bound ends a request with the connection. begun is called when its answer has begun,
 // and done when that is over.
 func (w *wire) bound(ex *exchange, ctx context.Context) (_ context.Context, begun, done func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := ex.ending(ctx)
 	disarm := context.AfterFunc(w.ctx, cancel)
 	begun, done = func() {}, func() { disarm(); cancel() }
 	if ex.method == methodDiscover || ex.standing && !w.opened.Load() {

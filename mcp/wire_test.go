@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // Connecting does not hang on a standing stream that the server does not answer,
@@ -202,4 +204,73 @@ func TestOriginOfRedirects(t *testing.T) {
 			t.Errorf("from %s to %s: %v", row.server, row.to, got)
 		}
 	}
+}
+
+// Calls in a row share a TCP connection, in whichever form their answers come, and
+// although a stream ends a while after its answer.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	for _, media := range []string{mediaJSON, mediaEvents} {
+		f := newToolbox().serve(t, stateful)
+		ended, from := make(chan string, 1), map[string]bool{}
+		f.on(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			if !isMethod(body, "tools/call") {
+				return false
+			}
+			from[r.RemoteAddr] = true
+			w.Header().Set("Content-Type", media)
+			answer := `{"jsonrpc":"2.0","id":` + gjson.GetBytes(body, "id").Raw + `,` + doneText
+			if media == mediaJSON {
+				fmt.Fprint(w, answer)
+				ended <- "well"
+				return true
+			}
+			fmt.Fprintf(w, "data: %s\n\n", answer)
+			w.(http.Flusher).Flush()
+			select {
+			case <-time.After(50 * time.Millisecond):
+				ended <- "well"
+			case <-r.Context().Done():
+				ended <- "by the client"
+			}
+			return true
+		})
+		b := toolsOf(t, newTestHost(t, config("box", stateful, f)), "box").Bind(nil)
+		for range 5 {
+			if res := b.Call(t.Context(), "box__pure", "{}"); res.Text != "done" {
+				t.Errorf("%+v", res)
+			}
+			if how := await(t, "end of the answer", ended); how != "well" {
+				t.Errorf("%s: ended %s", media, how)
+			}
+			time.Sleep(10 * time.Millisecond) // the end is on its way
+		}
+		if len(from) > 2 { // of which the end of one came late
+			t.Errorf("%s: 5 calls on %d connections", media, len(from))
+		}
+	}
+}
+
+// A stream that stays open after the answer is not kept for long.
+func TestStreamsThatStayOpen(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	f := box.serve(t, stateful)
+	ended := make(chan string, 1)
+	f.on(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if !isMethod(body, "tools/call") {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,%s\n\n", gjson.GetBytes(body, "id").Raw, doneText)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		ended <- "the request"
+		return true
+	})
+	b := toolsOf(t, newTestHost(t, config("box", stateful, f)), "box").Bind(nil)
+	if res := b.Call(t.Context(), "box__pure", "{}"); res.Text != "done" {
+		t.Errorf("%+v", res)
+	}
+	await(t, "end of the request", ended)
 }
