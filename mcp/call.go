@@ -65,9 +65,10 @@ func (e *entry) request(args json.RawMessage) *request {
 	}
 }
 
-// send sends the request that a call is. Calls whose arguments belong into headers too go
-// through the SDK, which puts them there, and looks at the tool's schema anew each time;
-// reads go past its cache, which has no bound.
+// send sends the request that a call is. Where arguments belong into headers too, calls go
+// through the SDK, which puts them there, and looks at the tool's schema anew each time:
+// the tool may have other headers by now than when t was listed. Reads go past the SDK's
+// cache, which has no bound.
 func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta sdk.Meta, given answers) (any, error) {
 	switch t.kind {
 	case KindResource, KindTemplate:
@@ -84,7 +85,7 @@ func (t *tool) send(ctx context.Context, s *session, args json.RawMessage, meta 
 		})
 	}
 	params := &sdk.CallToolParams{Meta: meta, Name: t.name, Arguments: args, InputResponses: given.responses, RequestState: given.state}
-	if t.headers {
+	if s.binds.Load() {
 		return s.cs.CallTool(ctx, params)
 	}
 	return s.request(ctx, "tools/call", params)

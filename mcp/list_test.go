@@ -171,6 +171,24 @@ func TestParamHeaders(t *testing.T) {
 	eventually(t, "a call with the other header", func() bool { return call().Text == "ok" })
 }
 
+// A turn whose tools were bound before the schema changed sends the new header, too.
+func TestParamHeadersOfOldBindings(t *testing.T) {
+	t.Parallel()
+	box := newToolbox()
+	ok := `{"content":[{"type":"text","text":"ok"}]}`
+	box.add("sql", `{"type":"object","properties":{"region":{"type":"string"}}}`, ok)
+	b := toolsOf(t, newTestHost(t, config("box", stateless, box.serve(t, stateless))), "box").Bind(nil)
+	call := func() Result { return b.Call(t.Context(), "box__sql", `{"region":"eu"}`) }
+	if res := call(); res.Text != "ok" {
+		t.Errorf("%+v", res)
+	}
+	box.add("sql", `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`, ok)
+	if res := call(); res.Text == "ok" {
+		t.Error("the server does not want the header")
+	}
+	eventually(t, "a call with the header", func() bool { return call().Text == "ok" })
+}
+
 // What the SDK cannot decode does not cost the whole list.
 func TestOddListings(t *testing.T) {
 	t.Parallel()

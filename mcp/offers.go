@@ -40,6 +40,7 @@ func (c *conn) listTools(ctx context.Context, s *session, known *catalog, past b
 	} else {
 		c.said.Delete(complaintTools)
 	}
+	s.binds.Store(bindsHeaders(got.items))
 	return known.with(listTools, got.items), nil
 }
 

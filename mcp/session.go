@@ -53,6 +53,7 @@ type session struct {
 	// resulted is when a call last had a result, and accused when one last had an error
 	// that made the server suspect, in Unix nanoseconds; 0: never.
 	resulted, accused atomic.Int64
+	binds             atomic.Bool     // a tool has an argument that goes out as a header too
 	deaf              atomic.Bool     // the stream that announces changes ended, and the SDK opens no other
 	calls             context.Context // ends the running calls
 	cut               context.CancelFunc
