@@ -57,7 +57,9 @@ type exchange struct {
 	mu      sync.Mutex // of the following, and of sending on the stream
 	machine *machine
 	order   order
-	free    sync.Cond // the machine took a step, or all is over
+	free    sync.Cond // the machine took a step, the handler has ended, or all is over
+	serving bool      // the handler has begun
+	served  bool      // and ended
 	over    bool
 	outcome Outcome
 	why     error
@@ -104,12 +106,12 @@ func (x *exchange) hasRoom() {
 // with earlier streams, and waits until Envoy ends the exchange. The error is
 // for the handler; that of OutcomeAborted alone is one for Envoy, too.
 func (x *exchange) run(h http.Handler, r *http.Request) (Outcome, error) {
-	stop := context.AfterFunc(x.server.cut, x.drain)
+	stop := context.AfterFunc(x.server.cut, func() { x.drain(h, r) })
 	defer stop()
 	if x.takeRequest(r.ContentLength) {
 		go x.receive()
 	}
-	x.serve(h, r)
+	x.serveOnce(h, r)
 	x.mu.Lock()
 	answered := x.machine.done()
 	x.mu.Unlock()
@@ -128,14 +130,39 @@ func (x *exchange) run(h http.Handler, r *http.Request) (Outcome, error) {
 }
 
 // drain ends the exchange for a shutdown: the handler first, and what it has not
-// ended by itself a grace later.
-func (x *exchange) drain() {
+// ended by itself a grace later. A handler that still waits for the request to be
+// taken runs now, and tells the client.
+func (x *exchange) drain(h http.Handler, r *http.Request) {
 	x.stop(ErrDraining)
+	x.mu.Lock()
+	waits := !x.serving
+	x.mu.Unlock()
+	if waits {
+		go x.serveOnce(h, r)
+	}
 	select {
 	case <-x.server.dead:
 		x.finish(OutcomeAborted, ErrDraining)
 	case <-x.done:
 	}
+}
+
+// serveOnce runs the handler, or waits for it if it runs.
+func (x *exchange) serveOnce(h http.Handler, r *http.Request) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.serving {
+		for !x.served {
+			x.free.Wait()
+		}
+		return
+	}
+	x.serving = true
+	x.mu.Unlock()
+	x.serve(h, r)
+	x.mu.Lock()
+	x.served = true
+	x.free.Broadcast()
 }
 
 // takeRequest takes a small request of known length whole, before the handler runs:
@@ -145,12 +172,18 @@ func (x *exchange) takeRequest(length int64) bool {
 	if length < 0 || length >= pipeLimit {
 		return true
 	}
-	for !x.machine.requestEnd && x.machine.upstreamStatus == 0 && !x.requestPipe.full() {
+	for x.wantsRequest() && !x.requestPipe.full() {
 		if !x.take() {
 			return false
 		}
 	}
 	return true
+}
+
+func (x *exchange) wantsRequest() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.machine.requestEnd && x.machine.upstreamStatus == 0
 }
 
 // receive is the receiver's goroutine. It ends when the stream does, which at

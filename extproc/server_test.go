@@ -262,6 +262,34 @@ func TestShutdownGrace(t *testing.T) {
 	})
 }
 
+// TestShutdownWithoutTheRequest: a client that has not sent its whole request hears of
+// a shutdown, too.
+func TestShutdownWithoutTheRequest(t *testing.T) {
+	matched := make(chan struct{})
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); !errors.Is(err, ErrDraining) {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}, func(o *Options) { o.Match = func(*http.Request) bool { close(matched); return true } })
+	e := f.open(t)
+	e.send(requestHeaders(ModeStatic, false, "content-length", "10"))
+	e.send(requestBody("half", false))
+	<-matched
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	down := make(chan error)
+	go func() { down <- f.Shutdown(ctx) }()
+	e.want(`immediate 503 ""`)
+	if err := e.stream.CloseSend(); err != nil { // as Envoy does
+		t.Error(err)
+	}
+	if err := <-down; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	wantCode(t, e, codes.OK)
+}
+
 func TestTransportOutsideAnExchange(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", strings.NewReader("x"))
 	if _, err := Transport().RoundTrip(r); !errors.Is(err, errNoExchange) {
