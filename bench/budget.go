@@ -11,7 +11,7 @@ type budget struct {
 	Limit   float64 `json:"limit"`
 	Value   float64 `json:"value"`
 	AtLeast bool    `json:"at_least,omitempty"` // the limit is a lower one
-	Holding float64 `json:"holding,omitempty"`  // what a filter reaches that copies whole messages; 0: does not apply
+	Bare    float64 `json:"bare,omitempty"`     // what is reached without work of one's own, see judge; 0: does not apply
 }
 
 func (b budget) met() bool {
@@ -28,7 +28,9 @@ func (b budget) verdict() string {
 	return "**missed**"
 }
 
-// judge works out the budgets for which both sides were measured.
+// judge works out the budgets for which both sides were measured. Without work of its own, a service that reads messages
+// is a filter that copies whole ones; and one that runs rounds is a client that goes through Envoy, with a filter that
+// copies on the way of its first request.
 func (r *report) judge() {
 	for _, bytes := range []int{kilobyte, 100 * kilobyte} {
 		row := "no tool call, whole, history " + size(bytes)
@@ -38,9 +40,9 @@ func (r *report) judge() {
 		}
 		held := r.find("turns", row, viaHold)
 		r.most("added latency without a tool call, by that of the copying filter, p50, "+size(bytes), 1.3, (service.P50-envoy.P50)/(copied.P50-envoy.P50)).
-			Holding = (held.P50 - envoy.P50) / (copied.P50 - envoy.P50)
+			Bare = (held.P50 - envoy.P50) / (copied.P50 - envoy.P50)
 		r.most("the same, p99, "+size(bytes), 1.5, (service.P99-envoy.P99)/(copied.P99-envoy.P99)).
-			Holding = (held.P99 - envoy.P99) / (copied.P99 - envoy.P99)
+			Bare = (held.P99 - envoy.P99) / (copied.P99 - envoy.P99)
 	}
 	r.judgeRounds()
 	if slow := r.find("turns", fmt.Sprintf("the same, both tools take %d ms, whole", slowMS), viaService); slow != nil {
@@ -53,15 +55,24 @@ func (r *report) judge() {
 	if service := r.find("throughput", "no tool call", viaService); service != nil {
 		copied := r.find("throughput", "no tool call", viaCopy).Throughput
 		r.least("throughput without a tool call, by that of the copying filter", 0.8, service.Throughput/copied).
-			Holding = r.find("throughput", "no tool call", viaHold).Throughput / copied
-		r.least("throughput with one round, by two requests through Envoy and an MCP call", 0.8,
-			r.find("throughput", "1 round", viaService).Throughput/r.find("throughput", "1 round", byHandVia).Throughput)
-		three := r.find("throughput", "3 rounds", viaService)
-		r.least("throughput with 3 rounds, by a Go client without Envoy", 0.69, three.Throughput/r.find("throughput", "3 rounds", byHandOnly).Throughput)
+			Bare = r.find("throughput", "no tool call", viaHold).Throughput / copied
+		filter := 1/copied - 1/r.find("throughput", "no tool call", viaEnvoy).Throughput
+		r.judgeThroughput("throughput with one round, by two requests through Envoy and an MCP call", "1 round", 0.8, byHandVia, filter)
+		r.judgeThroughput("throughput with 3 rounds, by a Go client without Envoy", "3 rounds", 0.69, byHandOnly, filter)
 	}
 	if n := len(r.Open); n > 0 {
 		r.most("KB of memory for each open turn, beyond the copying filter's", 48, r.Open[n-1].KilobytesEach-r.Open[n-1].CopyEach)
 	}
+}
+
+// judgeThroughput compares rows with rounds on many connections. filter is what the copying filter takes for a request, in
+// seconds of all processors.
+func (r *report) judgeThroughput(name, row string, limit float64, by string, filter float64) {
+	if r.find("throughput", row, viaService) == nil {
+		return
+	}
+	of := func(way string) float64 { return r.find("throughput", row, way).Throughput }
+	r.least(name, limit, of(viaService)/of(by)).Bare = 1 / (1/of(byHandVia) + filter) / of(by)
 }
 
 // judgeRounds compares what each further round adds, as the mean of nine. It asks the LLM and the tool, as a client does
@@ -80,7 +91,11 @@ func (r *report) judgeRounds() {
 	further := func(way string) float64 { return (p50(10, way) - p50(1, way)) / 9 }
 	floor := further(byHandOnly)
 	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, (further(viaService)-floor)/(further(byHandVia)-floor))
-	r.most("3 rounds, by a Go client without Envoy, p50", 1.5, p50(3, viaService)/p50(3, byHandOnly))
+	three := r.most("3 rounds, by a Go client without Envoy, p50", 1.5, p50(3, viaService)/p50(3, byHandOnly))
+	row := "no tool call, whole, history " + size(kilobyte)
+	if envoy, copied := r.find("turns", row, viaEnvoy), r.find("turns", row, viaCopy); copied != nil {
+		three.Bare = (p50(3, byHandVia) + copied.P50 - envoy.P50) / p50(3, byHandOnly)
+	}
 }
 
 func (r *report) most(name string, limit, value float64) *budget {

@@ -162,13 +162,13 @@ func (r *report) markdown() string {
 	e := r.Environment
 	fmt.Fprintf(&b, "\n%s, %s cores, Linux %s, Envoy %s, %s, commit %s, %s.\n", e["cpu"], e["cores"], e["kernel"], e["envoy"], e["go"], e["commit"], e["date"])
 	if len(r.Budgets) > 0 {
-		b.WriteString("\n| Budget | Limit | Measured | | Copying whole messages |\n| --- | ---: | ---: | --- | ---: |\n")
+		b.WriteString("\n| Budget | Limit | Measured | | Without work of its own |\n| --- | ---: | ---: | --- | ---: |\n")
 		for _, one := range r.Budgets {
-			holding := ""
-			if one.Holding != 0 {
-				holding = fmt.Sprintf("%.2f", one.Holding)
+			bare := ""
+			if one.Bare != 0 {
+				bare = fmt.Sprintf("%.2f", one.Bare)
 			}
-			fmt.Fprintf(&b, "| %s | %.2f | %.2f | %s | %s |\n", one.Name, one.Limit, one.Value, one.verdict(), holding)
+			fmt.Fprintf(&b, "| %s | %.2f | %.2f | %s | %s |\n", one.Name, one.Limit, one.Value, one.verdict(), bare)
 		}
 	}
 	section := ""
