@@ -159,10 +159,12 @@ func (x *exchange) serveOnce(h http.Handler, r *http.Request) {
 	}
 	x.serving = true
 	x.mu.Unlock()
+	defer func() { // also when Observe panics
+		x.mu.Lock()
+		x.served = true
+		x.free.Broadcast()
+	}()
 	x.serve(h, r)
-	x.mu.Lock()
-	x.served = true
-	x.free.Broadcast()
 }
 
 // takeRequest takes a small request of known length whole, before the handler runs:

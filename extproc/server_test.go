@@ -197,6 +197,20 @@ func TestPanicInMatch(t *testing.T) {
 	wantCode(t, e, codes.Internal)
 }
 
+// TestPanicInObserve: what a panic of the handler's is told to may panic, too.
+func TestPanicInObserve(t *testing.T) {
+	f := serve(t, func(http.ResponseWriter, *http.Request) { panic("handler") }, func(o *Options) {
+		o.Observe = func(_ context.Context, e Event) {
+			if e.Kind == EventPanic && e.Err.Error() == "panic: handler" {
+				panic("observe")
+			}
+		}
+	})
+	e := f.open(t)
+	e.send(requestHeaders(ModeStatic, true))
+	wantCode(t, e, codes.Internal)
+}
+
 func TestShutdownWaitsAndRefuses(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
