@@ -116,7 +116,7 @@ func (t *turn) ask(ctx context.Context, body []byte) (chat.Said, error) {
 	if err == nil {
 		reply = &chat.Reply{Message: string(chat.TextMessage("assistant", said.Text)), Finish: said.Finish, Usage: said.Usage, Origin: chat.Origin{Model: said.Model}}
 	}
-	t.endSegment(ctx, span, body, &report, reply, err)
+	t.h.OnSegment(ctx, t.endSegment(ctx, span, body, &report, reply, err)) // now: many may run at once, and outlive the turn
 	return said, err
 }
 

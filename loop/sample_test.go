@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,12 +139,17 @@ func TestSamplingBesideTheTurn(t *testing.T) {
 			time.Sleep(time.Second)
 			return ask(ctx, name, arguments)
 		}
+		var told atomic.Int64
+		rigs[0].options.OnSegment = func(context.Context, SegmentEvent) { told.Add(1) }
 		a := &app{}
 		a.answers(rigs[0], mixedCalls(), says("Four."))
 		if s := a.send(rigs[0], asks); gjson.Get(s.usage, "total_tokens").Int() != 12 {
 			t.Errorf("%s", s.body)
 		}
 		time.Sleep(5 * time.Second)
+		if n := told.Load(); n != 2 {
+			t.Errorf("told of %d exchanges with the model, want the turn's and the server's", n)
+		}
 		a.answers(rigs[1], says("Done."), says("Bye."))
 		if s := a.send(rigs[1], booked); gjson.Get(s.usage, "total_tokens").Int() != 23+23 || !strings.Contains(rigs[1].history(), "Four.") {
 			t.Errorf("%s; the model saw %s", s.body, rigs[1].history())

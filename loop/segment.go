@@ -38,7 +38,13 @@ func (t *turn) segment(ctx context.Context, body []byte) (*chat.Reply, error) {
 	if reply != nil {
 		t.rec.usage = chat.AddUsage(t.rec.usage, reply.Usage)
 	}
-	t.endSegment(ctx, span, body, &report, reply, err)
+	t.ended, t.endedIn = t.endSegment(ctx, span, body, &report, reply, err), ctx
+	if reply != nil {
+		t.counted, t.count = reply.Usage, report.Tokens
+	}
+	if err != nil {
+		t.tellSegment()
+	}
 	t.rec.update(report)
 	return reply, err
 }

@@ -184,20 +184,17 @@ func (t *turn) provider() []attribute.KeyValue {
 
 // endSegment completes the report of an exchange with the model, whose times and
 // status it has, and ends its span with it.
-func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *SegmentReport, reply *chat.Reply, err error) {
+func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *SegmentReport, reply *chat.Reply, err error) SegmentEvent {
 	defer span.End()
 	if reply != nil {
-		r.Tools, r.Finish, r.Model, r.Tokens = len(reply.Calls), reply.Finish, reply.Origin.Model, t.tokens(reply.Usage)
+		r.Tools, r.Finish, r.Model, r.Tokens = len(reply.Calls), reply.Finish, reply.Origin.Model, chat.ReadTokens(reply.Usage)
 	}
 	if err != nil {
 		r.Error, r.ErrorType = err.Error(), t.errorType(ctx, r.Status, err)
 	}
-	t.ended, t.endedIn = SegmentEvent{*r, t.req.Model, t.provider()}, ctx
-	if err != nil {
-		t.tellSegment()
-	}
+	event := SegmentEvent{*r, t.req.Model, t.provider()}
 	if !span.IsRecording() {
-		return
+		return event
 	}
 	var attrs []attribute.KeyValue
 	if r.Status != 0 {
@@ -217,6 +214,7 @@ func (t *turn) endSegment(ctx context.Context, span trace.Span, body []byte, r *
 	t.h.Content.exchange(ctx, span, body, reply, func() []attribute.KeyValue {
 		return slices.Concat(t.operation(), requestAttributes(t.req), attrs)
 	})
+	return event
 }
 
 // tellSegment tells of the latest exchange, if that was not done yet. Of one that ends
