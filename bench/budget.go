@@ -90,7 +90,7 @@ func (r *report) judgeRounds() {
 	}
 	further := func(way string) float64 { return (p50(10, way) - p50(1, way)) / 9 }
 	floor := further(byHandOnly)
-	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, (further(viaService)-floor)/(further(byHandVia)-floor))
+	r.most("a further round, beyond the LLM's and the tool's time, by one hop through Envoy", 1.3, (further(viaService)-floor)/(further(byHandVia)-floor)).Bare = 1
 	three := r.most("3 rounds, by a Go client without Envoy, p50", 1.5, p50(3, viaService)/p50(3, byHandOnly))
 	row := "no tool call, whole, history " + size(kilobyte)
 	if envoy, copied := r.find("turns", row, viaEnvoy), r.find("turns", row, viaCopy); copied != nil {
