@@ -1,11 +1,8 @@
 package chat
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 	"unsafe"
 
 	segmentio "github.com/segmentio/encoding/json"
@@ -58,26 +55,7 @@ func isObject(s string) bool {
 // quote encodes s as a JSON string. Unlike json.Marshal it leaves <, > and & as
 // they are; bytes that are not UTF-8 become U+FFFD.
 func quote(s string) string {
-	if plain(s) {
-		return `"` + s + `"`
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		panic(err) // a string always encodes
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// plain says whether a JSON string has s as it is: ASCII without what is escaped.
-func plain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return text(segmentio.AppendEscape(make([]byte, 0, len(s)+2), s, 0))
 }
 
 // set puts raw at path in the JSON object s; every other byte stays.

@@ -31,6 +31,11 @@ type Origin struct {
 
 func readOrigin(v gjson.Result) Origin {
 	m := members(v.Raw, "id", "model", "service_tier", "system_fingerprint")
+	return origin(m[:])
+}
+
+// origin takes those members, in that order.
+func origin(m []gjson.Result) Origin {
 	return Origin{ID: m[0].String(), Model: m[1].String(), Tier: m[2].String(), Fingerprint: m[3].String()}
 }
 

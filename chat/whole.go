@@ -62,7 +62,7 @@ func (w *Whole) Add(completion string) (*Reply, error) {
 	}
 	w.extended = root[3].Exists()
 	w.reply = newReply(message.Raw, choice[1].String(), usage, &callIDs{seed: w.Seed, segment: w.segment}, w.Dialect)
-	w.reply.Origin = Origin{ID: root[4].String(), Model: root[5].String(), Tier: root[6].String(), Fingerprint: root[7].String()}
+	w.reply.Origin = origin(root[4:])
 	return w.reply, nil
 }
 

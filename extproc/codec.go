@@ -57,6 +57,11 @@ type field struct {
 	varint uint64 // of VarintType
 }
 
+// is says whether it is the field of that number, with bytes.
+func (f field) is(number protowire.Number) bool {
+	return f.number == number && f.kind == protowire.BytesType
+}
+
 // nextField takes the next field from b.
 func nextField(b *[]byte) (f field, ok bool) {
 	number, kind, n := protowire.ConsumeTag(*b)
@@ -120,45 +125,52 @@ func readPart(f field, msg *pb.ProcessingRequest) (ok bool) {
 // readAttributes reads an entry of attributes whose values are all texts.
 func readAttributes(b []byte, msg *pb.ProcessingRequest) bool {
 	filter, b, ok := readEntry(b)
+	if !ok {
+		return false
+	}
 	group := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-	for len(b) > 0 && ok {
-		var f, text field
-		var key string
-		var value []byte
-		if f, ok = nextField(&b); !ok || f.number != 1 || f.kind != protowire.BytesType {
+	for len(b) > 0 {
+		f, ok := nextField(&b)
+		if !ok || !f.is(1) || !readAttribute(f.bytes, group.Fields) {
 			return false
 		}
-		if key, value, ok = readEntry(f.bytes); !ok {
-			return false
-		}
-		const stringValue = 3
-		if text, ok = nextField(&value); !ok || text.number != stringValue || text.kind != protowire.BytesType || len(value) > 0 || !utf8.Valid(text.bytes) {
-			return false
-		}
-		var parts struct {
-			value structpb.Value
-			kind  structpb.Value_StringValue
-		}
-		v := &parts
-		v.kind.StringValue = string(text.bytes)
-		v.value.Kind = &v.kind
-		group.Fields[key] = &v.value
 	}
 	if msg.Attributes == nil {
 		msg.Attributes = map[string]*structpb.Struct{}
 	}
 	msg.Attributes[filter] = group
-	return ok
+	return true
+}
+
+// readAttribute reads an entry of a Struct whose value is a text.
+func readAttribute(b []byte, into map[string]*structpb.Value) bool {
+	name, value, ok := readEntry(b)
+	if !ok {
+		return false
+	}
+	const stringValue = 3
+	text, ok := nextField(&value)
+	if !ok || !text.is(stringValue) || len(value) > 0 || !utf8.Valid(text.bytes) {
+		return false
+	}
+	v := new(struct {
+		value structpb.Value
+		kind  structpb.Value_StringValue
+	})
+	v.kind.StringValue = string(text.bytes)
+	v.value.Kind = &v.kind
+	into[name] = &v.value
+	return true
 }
 
 // readEntry reads an entry of a map of messages, by text.
 func readEntry(b []byte) (key string, value []byte, ok bool) {
 	k, ok := nextField(&b)
-	if !ok || k.number != 1 || k.kind != protowire.BytesType || !utf8.Valid(k.bytes) {
+	if !ok || !k.is(1) || !utf8.Valid(k.bytes) {
 		return "", nil, false
 	}
 	v, ok := nextField(&b)
-	return string(k.bytes), v.bytes, ok && v.number == 2 && v.kind == protowire.BytesType && len(b) == 0
+	return string(k.bytes), v.bytes, ok && v.is(2) && len(b) == 0
 }
 
 // readProtocol reads the ProtocolConfiguration.
@@ -191,7 +203,7 @@ func readHeaders(b []byte) (*pb.HttpHeaders, bool) {
 	for len(b) > 0 {
 		f, ok := nextField(&b)
 		switch {
-		case ok && f.number == 1 && f.kind == protowire.BytesType && out.Headers == nil:
+		case ok && f.is(1) && out.Headers == nil:
 			if out.Headers, ok = readHeaderMap(f.bytes); !ok {
 				return nil, false
 			}
@@ -209,7 +221,7 @@ func readHeaders(b []byte) (*pb.HttpHeaders, bool) {
 func readHeaderMap(b []byte) (*corev3.HeaderMap, bool) {
 	count := 0
 	for rest := b; len(rest) > 0; count++ {
-		if f, ok := nextField(&rest); !ok || f.number != 1 || f.kind != protowire.BytesType {
+		if f, ok := nextField(&rest); !ok || !f.is(1) {
 			return nil, false
 		}
 	}
@@ -259,7 +271,7 @@ func readBody(b []byte) (*pb.HttpBody, bool) {
 	for len(b) > 0 {
 		f, ok := nextField(&b)
 		switch {
-		case ok && f.number == 1 && f.kind == protowire.BytesType:
+		case ok && f.is(1):
 			out.Body = slices.Clone(f.bytes)
 		case ok && f.number == 2 && f.kind == protowire.VarintType:
 			out.EndOfStream = f.varint != 0

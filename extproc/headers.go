@@ -141,10 +141,10 @@ func diff(from, to http.Header, keep func(string) bool) *pb.HeaderMutation {
 func setOptions(key string, values []string) []*corev3.HeaderValueOption {
 	options := make([]*corev3.HeaderValueOption, len(values))
 	for i, value := range values {
-		var parts struct {
+		parts := new(struct {
 			option corev3.HeaderValueOption
 			value  corev3.HeaderValue
-		}
+		})
 		o := &parts.option
 		o.Header = &parts.value
 		o.Header.Key, o.Header.RawValue = strings.ToLower(key), []byte(value)

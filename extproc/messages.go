@@ -53,14 +53,13 @@ func headersMessage(s side, common *pb.CommonResponse) *pb.ProcessingResponse {
 
 // bodyAnswer is made of one allocation: there are more messages of it than of all others.
 func bodyAnswer(s side, data []byte, last bool) *pb.ProcessingResponse {
-	var m struct {
+	p := new(struct {
 		common   pb.CommonResponse
 		mutation pb.BodyMutation
 		streamed pb.BodyMutation_StreamedResponse
 		body     pb.StreamedBodyResponse
 		bodyParts
-	}
-	p := &m
+	})
 	p.body.Body, p.body.EndOfStream = data, last
 	p.streamed.StreamedResponse = &p.body
 	p.mutation.Mutation = &p.streamed

@@ -1,12 +1,11 @@
 package schema
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 
+	segmentio "github.com/segmentio/encoding/json"
 	"github.com/tidwall/gjson"
 )
 
@@ -47,25 +46,9 @@ func object(members ...member) *node {
 	return &node{members: append([]member{}, members...)}
 }
 
+// quote encodes s as a JSON string. Unlike json.Marshal it leaves <, > and & as they are.
 func quote(s string) string {
-	if isPlain(s) {
-		return `"` + s + `"`
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string always encodes
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// isPlain reports whether s is in JSON what it is.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
+	return string(segmentio.AppendEscape(make([]byte, 0, len(s)+2), s, 0))
 }
 
 // parse reads JSON text. Of two members with one name the last counts.
